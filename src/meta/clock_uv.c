@@ -1,6 +1,7 @@
 /* Deadlines of the cores, and the pulse by which the manager sees that it stood still. */
 #include "meta/cluster/donors_uv.h"
 #include "meta/cluster/doors_uv.h"
+#include "meta/cluster/forgets_uv.h"
 #include "meta/cluster/hours_uv.h"
 #include "meta/coherence/leases_uv.h"
 #include "meta/coherence/locks_uv.h"
@@ -81,6 +82,7 @@ static void on_pulse(uv_timer_t *timer)
     evictions_pulse(meta, meta_now_ms(meta));
     claims_pulse(meta, meta_now_ms(meta));
     unfinished_pulse(meta, meta_now_ms(meta));
+    forgets_pulse(meta, meta_now_ms(meta));
     away_ms = meta->presence.away_ms - meta->away_logged_ms;
     meta->away_logged_ms = meta->presence.away_ms;
     if (away_ms >= LEASE_MARGIN_MS) {

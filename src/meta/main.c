@@ -49,6 +49,9 @@ static const struct config_option options[] = {
       "TIME",
       "Data sets that were reserved or begun, and to which nothing was done for this long, are let "
       "go, but for data that nobody else has; 0: never." },
+    { "forget-donors", CONFIG_TIME_MS, FIELD(forget_donors_ms), "90d", 0, 315360000000, "TIME",
+      "A benefactor that is away this long is forgotten, unless it has what nobody else has; 0: "
+      "never." },
     { "replicas", CONFIG_STRING, FIELD(replicas), "", 0, 0, "NUMBER",
       "Copies of new files where no directory says: 1, 2, 3 or auto (2 once two I/O daemons are "
       "there); not set: auto, but 1 when an older version made the database." },

@@ -29,6 +29,7 @@
 #include "meta/coherence/pauses.h"
 #include "meta/coherence/session.h"
 #include "meta/datasets/claims.h"
+#include "meta/datasets/forget.h"
 #include "meta/datasets/lru_k.h"
 #include "meta/datasets/set_placement.h"
 #include "meta/datasets/surplus.h"
@@ -51,8 +52,8 @@ struct meta_settings
     uint64_t lease_ms;
     uint64_t rebuild_after_ms; /* 0: never. */
     uint64_t donor_report_ms, donor_look_ms, repair_after_ms;
-    uint64_t unfinished_expiry_ms;    /* 0: never. */
-    char replicas[CONFIG_STRING_MAX]; /* For copies_rule_parse(). */
+    uint64_t unfinished_expiry_ms, forget_donors_ms; /* 0: never. */
+    char replicas[CONFIG_STRING_MAX];                /* For copies_rule_parse(). */
     char admit
         [CONFIG_STRING_MAX]; /* "manual": I/O daemons that are new wait; anything else: they do not. */
     char squash[CONFIG_STRING_MAX];
@@ -122,6 +123,24 @@ struct unfinished_host
     bool loading;        /* The disk is waited for. */
 };
 
+/* The benefactor that is being forgotten, or was (cluster/forgets_uv.h). One at a time. */
+struct forgets
+{
+    struct forget walk;
+    enum {
+        FORGETS_IDLE,
+        FORGETS_LOOKS,   /* What would be lost? */
+        FORGETS_LOSES,   /* It leaves the maps, */
+        FORGETS_COLLECTS /* what it was to delete is not its any more, and then it is forgotten. */
+    } phase;
+    bool by_itself;  /* Nobody has asked for it. */
+    bool loading;    /* The disk is waited for. */
+    donor_id last;   /* What came of that one: */
+    int last_status; /* 0: it is forgotten; */
+    struct errmsg last_words;
+    donor_id next; /* Which is looked at next whether it has been away for too long. */
+};
+
 struct fsck;
 struct directory_page;
 struct voters_host;
@@ -149,6 +168,7 @@ struct meta
     bool repair_said;           /* In the log: morsels are short. */
     struct evictions evictions; /* datasets/evictions_uv.h */
     struct unfinished_host unfinished;
+    struct forgets forgets; /* cluster/forgets_uv.h */
     struct session_table *sessions;
     struct lease_table *leases;
     struct list leased; /* struct leased_request: they wait for recalls. */

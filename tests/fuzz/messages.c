@@ -189,6 +189,8 @@ static const ProtobufCMessageDescriptor *const types[] = {
     &morsel__donor_report_request__descriptor,
     &morsel__donor_report_reply__descriptor,
     &morsel__donor_wanted__descriptor,
+    &morsel__donor_forget_request__descriptor,
+    &morsel__donor_forget_reply__descriptor,
     &morsel__donor_list_request__descriptor,
     &morsel__donor__descriptor,
     &morsel__donor_list_reply__descriptor,

@@ -32,6 +32,8 @@ static inline bool draw_evict_op(struct prng *prng, const struct sets *sets, str
         op->set_mark.pinned = prng_below(prng, 8) == 0;
     } else if (op->kind == OP_SET_LET_GO) {
         op->set_let_go.set = set;
+    } else if (op->kind == OP_DONOR_FORGET) {
+        op->donor_forget.donor = (donor_id)prng_below(prng, 6);
     } else {
         return false;
     }

@@ -93,10 +93,22 @@ static uint64_t draw_instance(struct model *m, const struct row *row)
                                                              : 1 + prng_below(&m->prng, INSTANCES);
 }
 
-static int verdict_on_join(const struct row *row, donor_id id, uint64_t instance)
+/* Given once, and nobody's now. */
+static bool is_forgotten(const struct model *m, donor_id id)
+{
+    bool taken = false;
+
+    for (uint32_t i = 0; i < DIRECTORIES; i++) {
+        taken |= m->rows[i].known && m->rows[i].id == id;
+    }
+    return id < m->next && !taken;
+}
+
+static int verdict_on_join(const struct model *m, const struct row *row, donor_id id,
+                           uint64_t instance)
 {
     if (!row->known) {
-        return id == 0 ? 0 : MORSEL_INVAL;
+        return id == 0 || is_forgotten(m, id) ? 0 : MORSEL_INVAL;
     }
     if (id != 0 && id != row->id) {
         return MORSEL_INVAL;
@@ -117,7 +129,7 @@ static void model_join(struct model *m, struct donors_event *event)
     event->join.instance = draw_instance(m, row);
     event->join.report.donated = prng_below(&m->prng, 100);
     event->join.report.used = prng_below(&m->prng, 100);
-    verdict = verdict_on_join(row, id, event->join.instance);
+    verdict = verdict_on_join(m, row, id, event->join.instance);
     if (verdict != 0) {
         expect(m, DONORS_REFUSE, m->tags, 0, verdict);
         return;

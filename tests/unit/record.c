@@ -348,6 +348,9 @@ static struct meta_op sample_op(enum op_kind kind, const struct buf *objects)
     case OP_SET_LET_GO:
         op.set_let_go.set = 11;
         break;
+    case OP_DONOR_FORGET:
+        op.donor_forget.donor = 11;
+        break;
     case OP_SIZE_REPORT:
         op.size_report.size = 9;
         op.size_report.sparse = op.size_report.strips_ids = op.size_report.truncates =

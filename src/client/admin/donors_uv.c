@@ -182,8 +182,12 @@ int command_donors(const struct admin_arguments *arguments)
 {
     struct pages pages = { .count = 0 };
     struct admin admin;
-    int code = admin_open_manager(&admin, &arguments->settings);
+    int code;
 
+    if (arguments->operands_count > 0) {
+        return donors_forget(arguments);
+    }
+    code = admin_open_manager(&admin, &arguments->settings);
     if (code != ADMIN_OK) {
         return code;
     }

@@ -46,6 +46,12 @@ static const struct config_option stage_options[] = {
     ADMIN_COMMON_OPTIONS
 };
 
+static const struct config_option donors_options[] = {
+    { "force", CONFIG_BOOL, FIELD(force), "no", 0, 0, "",
+      "forget: also if it has what nobody else has, which is lost then." },
+    ADMIN_COMMON_OPTIONS
+};
+
 static const struct config_option reserve_options[] = {
     { "cancel", CONFIG_BOOL, FIELD(cancel), "no", 0, 0, "",
       "There is not to be one after all: remove the file, if it is not sealed." },
@@ -161,9 +167,12 @@ static const struct command commands[] = {
       command_status },
     { "df", TABLE("df", "Show space, server by server.", "", common_options), 0, 0, command_df },
     { "donors",
-      TABLE("donors", "List the benefactors: who is here, and what they donate.", "",
-            common_options),
-      0, 0, command_donors },
+      TABLE(
+          "donors",
+          "List the benefactors: who is here, and what they donate; forget one that does not come "
+          "back.",
+          "[forget ID]", donors_options),
+      0, 2, command_donors },
     { "datasets",
       TABLE("datasets", "List the data sets on benefactors, and what is here of them.", "",
             common_options),

@@ -84,6 +84,19 @@ static uint32_t number_of(const char *text)
                : (uint32_t)number;
 }
 
+uint32_t admin_donor_number(const char *text)
+{
+    uint32_t number = number_of(text);
+
+    if (number == 0) {
+        (void)admin_failed(ADMIN_USAGE,
+                           "\"%s\" is no benefactor: give its number, the first column of `morsel "
+                           "donors`",
+                           text);
+    }
+    return number;
+}
+
 uint32_t admin_server_number(const char *text)
 {
     uint32_t number = number_of(text);

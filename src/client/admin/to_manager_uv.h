@@ -23,7 +23,8 @@ int admin_fetch_status(const struct admin_arguments *arguments, Morsel__StatusRe
 int admin_recover(const struct admin_arguments *arguments, Morsel__RecoverRequest *request,
                   Morsel__RecoverReply **reply_out);
 
-/* A server, or a group, by its number in `morsel status`. 0: it is none, and that was said. */
+/* A server, or a group, by its number in `morsel status`; a benefactor, in `morsel donors`. 0: it is none, and that was said. */
+uint32_t admin_donor_number(const char *text);
 uint32_t admin_server_number(const char *text);
 uint32_t admin_group_number(const char *text);
 

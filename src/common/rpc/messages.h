@@ -86,6 +86,7 @@
     X(MSG_DONOR_FETCHED, 132, "donor_fetched")                                                     \
     X(MSG_SET_CLAIM, 134, "set_claim")                                                             \
     X(MSG_SET_RETURNED, 135, "set_returned")                                                       \
+    X(MSG_DONOR_FORGET, 138, "donor_forget")                                                       \
     /* A benefactor and its owner, donate.proto */                                                 \
     X(MSG_DONATE, 133, "donate")
 

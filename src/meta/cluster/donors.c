@@ -136,6 +136,30 @@ static void drop(struct donors *d, struct donor *donor)
     free(donor);
 }
 
+void donors_given(struct donors *d, donor_id next)
+{
+    if (d->next != 0 && next > d->next) {
+        d->next = next;
+    }
+}
+
+void donors_forget(struct donors *d, donor_id id)
+{
+    struct donor *donor = find(d, id);
+
+    CHECK(donor != NULL && donor->state == DONOR_AWAY);
+    donor->durable = false;
+    drop(d, donor);
+}
+
+void donors_keep(struct donors *d, donor_id id, uint64_t until_ms)
+{
+    struct donor *donor = find(d, id);
+
+    CHECK(donor != NULL);
+    donor->kept_until_ms = until_ms;
+}
+
 /* ---- States ---- */
 
 static uint64_t lesser(uint64_t a, uint64_t b)
@@ -279,7 +303,16 @@ static struct donor *admit_new(struct donors *d, const struct donors_event *even
     uint64_t tag = event->join.tag;
     struct donor *donor = NULL;
 
-    if (record.id != 0) {
+    bool forgotten =
+        record.id != 0 && find(d, record.id) == NULL && (d->next == 0 || record.id < d->next);
+
+    if (forgotten && event->join.told_held) {
+        refuse(out, tag, MORSEL_INVAL,
+               "this benefactor was forgotten while it was away; start it again, and it joins as a "
+               "new one, without what it had");
+        return NULL;
+    }
+    if (record.id != 0 && !forgotten) {
         refuse(out, tag, MORSEL_INVAL,
                find(d, record.id) != NULL
                    ? "the number of this benefactor belongs to another directory"
@@ -288,9 +321,10 @@ static struct donor *admit_new(struct donors *d, const struct donors_event *even
         return NULL;
     }
     if (d->count == DONORS_MAX || d->next == 0) {
-        refuse(out, tag, MORSEL_TOO_LARGE,
-               "the cluster has as many benefactors as it can, and none is forgotten: donate the "
-               "directory of one that has joined before");
+        refuse(
+            out, tag, MORSEL_TOO_LARGE,
+            "the cluster knows as many benefactors as it can: forget those that do not come back "
+            "(`morsel donors forget`)");
         return NULL;
     }
     record.id = d->next;

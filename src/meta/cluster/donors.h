@@ -32,7 +32,12 @@
  *  - who is HERE or DOUBTED has one deadline in the heap, who is AWAY has none;
  *  - the sums of what is donated and used, and the numbers of those that leave or give way, are those of the donors that are HERE.
  *
- * Bounded: DONORS_MAX, of some 1 KiB each. None is forgotten.
+ *  - the number of one that was forgotten is below `next`, and nobody's.
+ *
+ * One that is AWAY for good is forgotten, when the maps name it no more (datasets/forget.h). It comes back as a new one, of which nothing
+ * counts; a process that has told what it holds is refused then, until it is started again and tells that anew.
+ *
+ * Bounded: DONORS_MAX at a time, of some 1 KiB each.
  */
 #ifndef MORSEL_META_CLUSTER_DONORS_H
 #define MORSEL_META_CLUSTER_DONORS_H
@@ -126,6 +131,8 @@ struct donor
     uint64_t since_ms;   /* When it came into its state. */
     uint64_t leaving_ms; /* When it began to leave, if it does. */
     struct donor_door door;
+    uint64_t
+        kept_until_ms; /* Not forgotten by itself before: it has what nobody else has. 0: it was not looked at. */
     struct donor_repair repair;
 };
 
@@ -224,6 +231,15 @@ void donors_free(struct donors *d);
 /* One of the store, when the manager starts. MORSEL_NOMEM; MORSEL_CORRUPT: its id or token is another one's, or there
  * are too many. */
 int donors_add(struct donors *d, const struct donor_record *record, uint64_t now_ms);
+
+/* Numbers below that one have been given: when the manager starts. */
+void donors_given(struct donors *d, donor_id next);
+
+/* It is AWAY, and the maps do not name it: it is nobody any more. */
+void donors_forget(struct donors *d, donor_id id);
+
+/* One that is AWAY is not forgotten by itself before that time. */
+void donors_keep(struct donors *d, donor_id id, uint64_t until_ms);
 
 /* Advance by one event. What the host must do is appended to `out`, in order. Never fails: without memory who joins
  * is refused (MORSEL_NOMEM). */

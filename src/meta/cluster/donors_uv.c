@@ -248,8 +248,15 @@ int donors_host_open(struct meta *meta, struct errmsg *err)
 {
     struct loading l = { &meta->donors, meta_now_ms(meta) };
 
+    donor_id given = 0;
+    int rv;
+
     donors_init(&meta->donors, (uint32_t)meta->settings->donor_look_ms);
-    return ns_donors(meta->ns, load, &l, err);
+    if ((rv = ns_donors(meta->ns, load, &l, err)) == 0 &&
+        (rv = ns_donor_floor(meta->ns, &given, err)) == 0) {
+        donors_given(&meta->donors, given);
+    }
+    return rv;
 }
 
 void donors_host_gone(struct meta *meta, uint64_t peer)

@@ -93,6 +93,26 @@ static struct hours_donor *insert(struct hours *h, donor_id id)
     return &h->items[at];
 }
 
+void hours_forget(struct hours *h, donor_id id)
+{
+    uint32_t at = from(h, id);
+
+    if (at < h->count && h->items[at].record.id == id) {
+        h->count--;
+        memmove(&h->items[at], &h->items[at + 1], (h->count - at) * sizeof(*h->items));
+    }
+}
+
+int64_t hours_away_s(const struct hours *h, donor_id id, const struct hours_time *now)
+{
+    const struct hours_donor *d = find(h, id);
+
+    return d != NULL && !d->here && d->record.left_local_s != 0 &&
+                   now->local_s > d->record.left_local_s
+               ? now->local_s - d->record.left_local_s
+               : 0;
+}
+
 /* ---- Shares ---- */
 
 static bool is_known(const struct hours_donor *d)

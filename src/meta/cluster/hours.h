@@ -102,6 +102,12 @@ int hours_load(struct hours *h, const struct hours_record *record, const struct 
 void hours_come(struct hours *h, donor_id id, const struct hours_time *now);
 void hours_go(struct hours *h, donor_id id, const struct hours_time *now);
 
+/* Nothing is known of it any more. */
+void hours_forget(struct hours *h, donor_id id);
+
+/* For how many seconds it is away, also by what was kept of it; 0: it is here, or nothing is known of it. */
+int64_t hours_away_s(const struct hours *h, donor_id id, const struct hours_time *now);
+
 /* Time passes. When it must be said again, in monotonic seconds: at the end of the hour. */
 void hours_tick(struct hours *h, const struct hours_time *now);
 int64_t hours_deadline_s(const struct hours *h);

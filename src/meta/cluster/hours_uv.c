@@ -53,6 +53,13 @@ void hours_went(struct meta *meta, donor_id id)
     hours_go(&meta->hours, id, &now);
 }
 
+uint64_t hours_away_ms(struct meta *meta, donor_id id)
+{
+    struct hours_time now = time_of(meta);
+
+    return (uint64_t)hours_away_s(&meta->hours, id, &now) * MS_OF_SECOND;
+}
+
 /* What a full disk keeps from being written is written with the next hour. */
 static uint32_t keep(struct meta *meta, int64_t now_s)
 {

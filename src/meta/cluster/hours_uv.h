@@ -12,6 +12,9 @@ void hours_came(struct meta *meta, donor_id id);
 void hours_went(struct meta *meta, donor_id id);
 
 /* Now and then: hours end, and some records are written. */
+/* For how long it is away; 0: it is here, or that is not known. */
+uint64_t hours_away_ms(struct meta *meta, donor_id id);
+
 void hours_pulse(struct meta *meta, uint64_t now_ms);
 
 #endif

@@ -138,6 +138,9 @@ bool ns_is_removed(const struct ns *ns, server_id server);
 typedef int (*ns_donor_visit)(void *data, const struct donor_record *donor);
 int ns_donors(struct ns *ns, ns_donor_visit visit, void *data, struct errmsg *err);
 
+/* Below that number none is given anew; 0: no benefactor was ever forgotten. */
+int ns_donor_floor(struct ns *ns, donor_id *next, struct errmsg *err);
+
 /* What is kept of their hours, likewise. */
 typedef int (*ns_hours_visit)(void *data, const struct hours_record *record);
 int ns_hours(struct ns *ns, ns_hours_visit visit, void *data, struct errmsg *err);

@@ -241,7 +241,7 @@ static bool visit_donor(void *data, struct slice key, struct slice value)
 int ns_donors(struct ns *ns, ns_donor_visit visit, void *data, struct errmsg *err)
 {
     struct donor_walk walk = { visit, data, 0 };
-    struct record_key key = key_donor(0);
+    struct record_key key = key_donor(1);
     int rv = ns->kv->scan(ns->kv, record_key_slice(&key), visit_donor, &walk, err);
 
     if (rv == 0 && walk.status != 0 && walk.status != MORSEL_NOMEM) {

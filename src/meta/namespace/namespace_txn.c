@@ -379,6 +379,7 @@ static int apply(struct ns_txn *t)
         [OP_SET_MARK] = apply_set_mark,
         [OP_SET_RESERVE] = apply_set_reserve,
         [OP_SET_LET_GO] = apply_set_let_go,
+        [OP_DONOR_FORGET] = apply_donor_forget,
         [OP_GARBAGE] = apply_garbage,
         [OP_REPAIR] = apply_repair,
         [OP_GRANTEE] = apply_grantee,

@@ -172,6 +172,7 @@ int apply_xattr(struct ns_txn *t);
 int apply_member(struct ns_txn *t);
 int apply_donor(struct ns_txn *t);
 int apply_donor_hours(struct ns_txn *t);
+int apply_donor_forget(struct ns_txn *t); /* namespace_donors.c */
 int apply_collected(struct ns_txn *t);
 int apply_garbage(struct ns_txn *t);
 

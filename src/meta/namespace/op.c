@@ -66,6 +66,7 @@ const char *op_kind_name(enum op_kind kind)
         [OP_SET_MARK] = "set_mark",
         [OP_SET_RESERVE] = "set_reserve",
         [OP_SET_LET_GO] = "set_let_go",
+        [OP_DONOR_FORGET] = "donor_forget",
     };
 
     return kind > 0 && kind < OP_KIND_END && names[kind] != NULL ? names[kind] : "unknown";
@@ -310,6 +311,9 @@ static void body_encode(const struct meta_op *op, struct buf *out)
         break;
     case OP_SET_LET_GO:
         buf_put_u64(out, op->set_let_go.set);
+        break;
+    case OP_DONOR_FORGET:
+        buf_put_u32(out, op->donor_forget.donor);
         break;
     case OP_REPAIR:
         repair_encode(op, out);
@@ -718,6 +722,9 @@ static void body_decode(struct reader *r, struct meta_op *op)
         break;
     case OP_SET_LET_GO:
         op->set_let_go.set = reader_u64(r);
+        break;
+    case OP_DONOR_FORGET:
+        op->donor_forget.donor = reader_u32(r);
         break;
     case OP_REPAIR:
         repair_decode(r, op);

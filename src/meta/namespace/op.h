@@ -54,8 +54,9 @@ enum op_kind {
     OP_SET_USED = 32,  /* When a data set was used. */
     OP_SET_EVICT = 33, /* The end of a data set goes, to make room. */
     OP_SET_MARK = 34,  /* A data set is pinned, or is not any more. */
-    OP_SET_RESERVE = 38, /* How large a data set is to be, and that the client stores it. */
-    OP_SET_LET_GO = 39,  /* Nobody goes on with a data set that is not complete: it begins anew. */
+    OP_SET_RESERVE = 38,  /* How large a data set is to be, and that the client stores it. */
+    OP_SET_LET_GO = 39,   /* Nobody goes on with a data set that is not complete: it begins anew. */
+    OP_DONOR_FORGET = 40, /* A benefactor that has nothing any more is forgotten. */
     OP_KIND_END
 };
 
@@ -273,6 +274,10 @@ struct meta_op
         {
             uint64_t set;
         } set_let_go;
+        struct
+        {
+            donor_id donor;
+        } donor_forget;
         struct
         {
             client_id client;

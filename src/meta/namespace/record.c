@@ -691,6 +691,25 @@ int donor_decode(donor_id id, struct slice bytes, struct donor_record *donor)
     return all_read(&r);
 }
 
+void donor_floor_encode(donor_id next, struct buf *out)
+{
+    buf_put_u8(out, RECORD_VERSION);
+    buf_put_u32(out, next);
+}
+
+int donor_floor_decode(struct slice bytes, donor_id *next)
+{
+    struct reader r;
+    int rv;
+
+    reader_init(&r, bytes.data, bytes.count);
+    if ((rv = version_check(&r)) != 0) {
+        return rv;
+    }
+    *next = reader_u32(&r);
+    return all_read(&r);
+}
+
 void plain_encode(struct slice bytes, struct buf *out)
 {
     buf_put_u8(out, RECORD_VERSION);

@@ -52,7 +52,8 @@
  * or one that may go was read: others would take such records for damaged; STORE_VERSION_FETCHED once there is a set that may go
  * because mounts fetch it again, which others would not; STORE_VERSION_RESERVED once a data set was reserved;
  * STORE_VERSION_YIELD once a benefactor has given up a copy for want of room (OP_COPY_YIELD), and
- * STORE_VERSION_LET_GO once a data set was let go that nobody went on with: others would take the log for damaged there. */
+ * STORE_VERSION_LET_GO once a data set was let go that nobody went on with, or a benefactor
+ * was forgotten: others would take the log for damaged there. */
 enum {
     RECORD_VERSION = 1,
     STORE_VERSION_FIRST = 1,
@@ -303,6 +304,10 @@ struct donor_record
 };
 
 void donor_encode(const struct donor_record *donor, struct buf *out);
+
+/* N of 0: numbers below that one have been given, also those of benefactors that are forgotten. There is none before the first of them. */
+void donor_floor_encode(donor_id next, struct buf *out);
+int donor_floor_decode(struct slice bytes, donor_id *next);
 int donor_decode(donor_id id, struct slice bytes, struct donor_record *donor);
 
 /* B: whose objects they are. */

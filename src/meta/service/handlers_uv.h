@@ -65,6 +65,7 @@ bool take_address(char *to, size_t capacity, const char *from, struct errmsg *er
 int serve_donor_join(struct request *r);
 int serve_donor_report(struct request *r);
 int serve_donor_list(struct request *r);
+int serve_donor_forget(struct request *r); /* cluster/forgets_uv.c */
 
 /* What they hold, and are to delete: handlers_held_uv.c */
 int serve_donor_held(struct request *r);
