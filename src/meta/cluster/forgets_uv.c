@@ -153,7 +153,6 @@ static void collect(struct meta *meta)
     uint32_t count = 0;
     int rv;
 
-    loads_begin(&meta->loads);
     rv = ns_waste(meta->ns, meta->forgets.walk.donor, runs, WASTE_RUNS, &count, &err);
     if (rv == 0 && count > 0) {
         (void)write_runs(meta, OP_SET_COLLECTED, runs, count);
@@ -162,7 +161,6 @@ static void collect(struct meta *meta)
     } else if (rv == MORSEL_AGAIN) {
         wait_for_disk(meta);
     }
-    loads_begin(&meta->loads);
 }
 
 /* ---- Which ---- */
@@ -207,6 +205,8 @@ void forgets_pulse(struct meta *meta, uint64_t now_ms)
     if (f->loading) {
         return;
     }
+    loads_begin(
+        &meta->loads); /* What is noted of another one's question keeps nothing from being written. */
     if (f->phase != FORGETS_IDLE && (donor == NULL || donor->state != DONOR_AWAY)) {
         errmsg_set(&f->last_words, "benefactor %" PRIu32 " has come back, and is not forgotten",
                    f->walk.donor);
@@ -228,6 +228,7 @@ void forgets_pulse(struct meta *meta, uint64_t now_ms)
         collect(meta);
         break;
     }
+    loads_begin(&meta->loads);
 }
 
 /* ---- The command ---- */
