@@ -135,6 +135,7 @@ const struct request_type request_types[] = {
     { &morsel__donor_join_request__descriptor, MSG_DONOR_JOIN, false },
     { &morsel__donor_report_request__descriptor, MSG_DONOR_REPORT, false },
     { &morsel__donor_list_request__descriptor, MSG_DONOR_LIST, false },
+    { &morsel__donor_forget_request__descriptor, MSG_DONOR_FORGET, false },
     { &morsel__donor_held_request__descriptor, MSG_DONOR_HELD, false },
     { &morsel__donor_fetched_request__descriptor, MSG_DONOR_FETCHED, false },
     { &morsel__set_place_request__descriptor, MSG_SET_PLACE, false },
