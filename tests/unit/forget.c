@@ -87,8 +87,8 @@ static void open_cloud(struct cloud *c, uint64_t seed, bool may_go)
     prng_seed(&c->prng, seed);
     sets_init(&c->sets);
     donors_init(&c->donors, 1000);
-    for (uint8_t i = 1; i <= DESKS; i++) {
-        assert_int_equal(join(c, 0, i, true).id, i);
+    for (int i = 1; i <= DESKS; i++) {
+        assert_int_equal(join(c, 0, (uint8_t)i, true).id, i);
     }
     leave(c, GONE, GONE);
     if (prng_below(&c->prng, 2) == 0) {
