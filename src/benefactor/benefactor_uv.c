@@ -211,6 +211,7 @@ static void count(const struct benefactor *b, struct counter_list *list)
     counters_add(list, NULL, "morsels_fetched", b->fetching.fetched);
     counters_add(list, NULL, "bytes_fetched", b->fetching.fetched_bytes);
     counters_add(list, NULL, "fetches_failed", b->fetching.failed);
+    counters_add(list, NULL, "copies_looked_at", b->fetching.checked);
     counters_add(list, NULL, "donated_bytes", b->donation.donated);
     counters_add(list, NULL, "donation_said_bytes", b->donation.said);
     counters_add(list, NULL, "donation_kept_free_bytes", b->donation.keep);

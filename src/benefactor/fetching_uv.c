@@ -48,7 +48,9 @@ static void end(struct fetch *fetch, enum fetch_outcome outcome)
     turn_inwards(fetch);
     fetch->outcome = outcome;
     fetch->state = FETCH_TELLING;
-    if (outcome == FETCH_DONE) {
+    if (fetch->is_check) {
+        f->checked++;
+    } else if (outcome == FETCH_DONE) {
         f->fetched++;
         f->fetched_bytes += fetch->length;
     } else {
@@ -99,8 +101,9 @@ static void tell(struct fetch *fetch)
     request.length = fetch->length;
     request.digest = fetch->digest;
     request.outcome = fetch->outcome;
-    (void)rpc_call_start(&fetch->call, f->manager, MSG_DONOR_FETCHED, &request.base, NULL, 0,
-                         TELL_MS, on_told); /* Without memory for it: fetching_look(). */
+    (void)rpc_call_start(&fetch->call, f->manager,
+                         fetch->is_check ? MSG_DONOR_CHECKED : MSG_DONOR_FETCHED, &request.base,
+                         NULL, 0, TELL_MS, on_told); /* Without memory for it: fetching_look(). */
 }
 
 /* ---- At our own door ---- */
@@ -245,6 +248,11 @@ static bool take_chunk(struct fetch *fetch, struct rpc_reply *reply)
     return true;
 }
 
+static bool is_damage(int status)
+{
+    return status == MORSEL_IO || status == MORSEL_CORRUPT || status == MORSEL_CHECKSUM;
+}
+
 static void on_read(struct rpc_call *call, int status, struct rpc_reply *reply)
 {
     struct fetch *fetch = CONTAINER_OF(call, struct fetch, call);
@@ -253,8 +261,7 @@ static void on_read(struct rpc_call *call, int status, struct rpc_reply *reply)
         return;
     }
     if (status != 0) {
-        end(fetch,
-            status == MORSEL_IO || status == MORSEL_CORRUPT ? FETCH_DAMAGED : FETCH_UNREACHABLE);
+        end(fetch, is_damage(status) ? FETCH_DAMAGED : FETCH_UNREACHABLE);
     } else if (!take_chunk(fetch, reply)) {
         end(fetch, FETCH_DAMAGED);
     } else if (!is_last(fetch)) {
@@ -262,6 +269,8 @@ static void on_read(struct rpc_call *call, int status, struct rpc_reply *reply)
         read_chunk(fetch);
     } else if (digest_of(fetch) != fetch->digest) {
         end(fetch, FETCH_DAMAGED);
+    } else if (fetch->is_check) {
+        end(fetch, FETCH_DONE);
     } else {
         fetch->chunk = 0;
         turn_inwards(fetch);
@@ -310,11 +319,13 @@ static struct fetch *find_free(struct fetching *f)
     return NULL;
 }
 
-static void begin(struct fetch *fetch, const Morsel__DonorFetch *m)
+static void begin(struct fetch *fetch, bool is_check, const Morsel__DonorFetch *m)
 {
     struct fetching *f = fetch->owner;
+    const char *address = m->source->id == *f->id ? f->door : m->source->address;
     struct errmsg err = { "" };
 
+    fetch->is_check = is_check;
     fetch->order = m->order;
     fetch->set = m->set;
     fetch->morsel = m->morsel;
@@ -328,7 +339,7 @@ static void begin(struct fetch *fetch, const Morsel__DonorFetch *m)
         end(fetch, FETCH_FAILED);
         return;
     }
-    if (rpc_peer_new(f->rpc, m->source->address, &fetch->peer, &err) != 0) {
+    if (rpc_peer_new(f->rpc, address, &fetch->peer, &err) != 0) {
         fetch->peer = NULL;
         end(fetch, FETCH_UNREACHABLE);
         return;
@@ -345,7 +356,7 @@ static bool is_sound(const Morsel__DonorFetch *m)
 /* The same again comes from a manager that was started anew: its order has another number, by which it is told what came of it,
  * also if the one before was told just now. Anything else of that morsel is
  * dropped: the manager finds out by its time. */
-static void take_order(struct fetching *f, const Morsel__DonorFetch *m)
+static void take_order(struct fetching *f, bool is_check, const Morsel__DonorFetch *m)
 {
     struct fetch *fetch = fetch_of(f, m->set, m->morsel);
 
@@ -353,27 +364,28 @@ static void take_order(struct fetching *f, const Morsel__DonorFetch *m)
         log_warning(f->log,
                     "the manager wants a morsel fetched that there cannot be: is it of this "
                     "version?");
-    } else if (fetch != NULL && fetch->length == m->length && fetch->digest == m->digest) {
+    } else if (fetch != NULL && fetch->is_check == is_check && fetch->length == m->length &&
+               fetch->digest == m->digest) {
         fetch->order = m->order;
         if (fetch->state == FETCH_TELLING) {
             tell(fetch);
         }
     } else if (fetch == NULL && (fetch = find_free(f)) != NULL) {
-        begin(fetch, m);
+        begin(fetch, is_check, m);
     } else {
         log_debug(f->log, "no room to fetch morsel %u of data set %llu now", m->morsel,
                   (unsigned long long)m->set);
     }
 }
 
-void fetching_ordered(struct fetching *f, const uint8_t *body, size_t body_count)
+void fetching_ordered(struct fetching *f, bool is_check, const uint8_t *body, size_t body_count)
 {
     struct rpc_room room;
     void *message = NULL;
 
     if (!f->stopped &&
         rpc_unpack_in(&room, &morsel__donor_fetch__descriptor, body, body_count, &message) == 0) {
-        take_order(f, message);
+        take_order(f, is_check, message);
         rpc_room_free(&room, message);
     }
 }
@@ -394,14 +406,13 @@ static void own_door(const struct address *listens, char text[ADDRESS_TEXT_MAX])
 int fetching_start(struct fetching *f, struct errmsg *err)
 {
     struct address listens;
-    char door[ADDRESS_TEXT_MAX];
     int rv = address_parse(f->listens, &listens, err);
 
     if (rv != 0) {
         return rv;
     }
-    own_door(&listens, door);
-    if ((rv = rpc_peer_new(f->rpc, door, &f->self, err)) != 0) {
+    own_door(&listens, f->door);
+    if ((rv = rpc_peer_new(f->rpc, f->door, &f->self, err)) != 0) {
         return rv;
     }
     for (uint32_t i = 0; i < FETCHES_MAX; i++) {

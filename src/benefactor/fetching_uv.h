@@ -6,6 +6,9 @@
  *                              +------------------------------------------------+-----------+-----------+
  *                                                           it failed
  *
+ * A *check* is the first half of that: what is here, or at another one, is read in the same way, compared with what it is to be, and
+ * not kept; DONOR_CHECKED says what it is.
+ *
  * What came of it is told until the manager has taken it, on whichever connection that is. Only a copy that is told as done, and then
  * named in the map, counts: what an end of this process leaves behind is in no map, and goes with the inventory of the next.
  *
@@ -17,6 +20,7 @@
 
 #include "common/base/limits.h"
 #include "common/daemon/log.h"
+#include "common/rpc/address.h"
 #include "common/rpc/rpc_uv.h"
 
 enum {
@@ -42,6 +46,7 @@ struct fetch
 {
     struct fetching *owner;
     enum fetch_state state;
+    bool is_check;
     uint64_t order, set;
     uint64_t told; /* The order as which it was told last. */
     uint32_t morsel, length, digest;
@@ -68,17 +73,18 @@ struct fetching
 
     /* The module's own. */
     struct rpc_peer *self;
+    char door[ADDRESS_TEXT_MAX]; /* Where that is. */
     struct fetch fetches[FETCHES_MAX];
-    bool member;                             /* The manager knows us: it may be told. */
-    uint64_t fetched, fetched_bytes, failed; /* Since the start. */
+    bool member;                                      /* The manager knows us: it may be told. */
+    uint64_t fetched, fetched_bytes, failed, checked; /* Since the start. */
     bool started, stopped;
 };
 
 /* MORSEL_NOMEM, MORSEL_INVAL. */
 int fetching_start(struct fetching *f, struct errmsg *err);
 
-/* The manager wants something: the body of a DONOR_FETCH. */
-void fetching_ordered(struct fetching *f, const uint8_t *body, size_t body_count);
+/* The manager wants something: the body of a DONOR_FETCH, or of a DONOR_CHECK. */
+void fetching_ordered(struct fetching *f, bool is_check, const uint8_t *body, size_t body_count);
 
 /* The manager knows us, or does not any more. */
 void fetching_joined(struct fetching *f, bool member);

@@ -442,8 +442,9 @@ static void on_push(void *data, enum message_type type, const uint8_t *body, siz
 
     if (type == MSG_DONOR_WANTED) { /* It has nothing in it. */
         joining_hurry(j);
-    } else if (type == MSG_DONOR_FETCH && !j->stopping && !j->leaving) {
-        fetching_ordered(j->fetching, body, body_count);
+    } else if ((type == MSG_DONOR_FETCH || type == MSG_DONOR_CHECK) && !j->stopping &&
+               !j->leaving) {
+        fetching_ordered(j->fetching, type == MSG_DONOR_CHECK, body, body_count);
     }
 }
 

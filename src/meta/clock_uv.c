@@ -7,6 +7,7 @@
 #include "meta/coherence/locks_uv.h"
 #include "meta/coherence/pauses_uv.h"
 #include "meta/datasets/claims_uv.h"
+#include "meta/datasets/damages_uv.h"
 #include "meta/datasets/evictions_uv.h"
 #include "meta/datasets/relocate.h"
 #include "meta/datasets/repairs_uv.h"
@@ -22,12 +23,14 @@ void meta_arm(struct meta *meta)
     uint64_t leases_ms = lease_deadline_ms(meta->leases);
     uint64_t donors_ms = donors_deadline_ms(&meta->donors);
     uint64_t repair_ms = relocate_deadline_ms(&meta->repair);
+    uint64_t damage_ms = damage_deadline_ms(&meta->damage);
     uint64_t due_ms = sessions_ms < members_ms ? sessions_ms : members_ms;
     uint64_t now_ms = meta_now_ms(meta);
 
     due_ms = leases_ms < due_ms ? leases_ms : due_ms;
     due_ms = donors_ms < due_ms ? donors_ms : due_ms;
     due_ms = repair_ms < due_ms ? repair_ms : due_ms;
+    due_ms = damage_ms < due_ms ? damage_ms : due_ms;
     if (meta->closing || due_ms == meta->timer_due_ms ||
         uv_is_active((uv_handle_t *)&meta->behind_poll)) {
         return;
@@ -56,6 +59,7 @@ static void on_behind_poll(uv_check_t *check)
     meta_members_step(meta, &member);
     donors_host_step(meta, &donor);
     repairs_tick(meta, meta->tick_ms);
+    damages_tick(meta, meta->tick_ms);
     meta_arm(meta);
 }
 

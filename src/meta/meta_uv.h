@@ -29,6 +29,7 @@
 #include "meta/coherence/pauses.h"
 #include "meta/coherence/session.h"
 #include "meta/datasets/claims.h"
+#include "meta/datasets/damage.h"
 #include "meta/datasets/forget.h"
 #include "meta/datasets/lru_k.h"
 #include "meta/datasets/set_placement.h"
@@ -165,6 +166,8 @@ struct meta
     struct repair repair;       /* datasets/repairs_uv.h */
     struct heat heat;           /* datasets/heat.h */
     struct claims claims;       /* datasets/claims_uv.h */
+    struct damage damage;       /* datasets/damages_uv.h */
+    uint64_t damage_logged_ms;  /* When the log was told last of a single copy. */
     bool repair_said;           /* In the log: morsels are short. */
     struct evictions evictions; /* datasets/evictions_uv.h */
     struct unfinished_host unfinished;

@@ -11,6 +11,7 @@
 #include "meta/coherence/locks_uv.h"
 #include "meta/coherence/pauses_uv.h"
 #include "meta/coherence/sessions_kept_uv.h"
+#include "meta/datasets/damages_uv.h"
 #include "meta/datasets/evictions_uv.h"
 #include "meta/datasets/repairs_uv.h"
 #include "meta/datasets/unfinished_uv.h"
@@ -202,6 +203,7 @@ static int open_cores(struct meta *meta, bool fresh, struct errmsg *err)
     }
     repairs_open(meta);
     unfinished_open(meta);
+    damages_open(meta);
     if ((rv = evictions_open(meta)) != 0) {
         return rv;
     }

@@ -137,7 +137,8 @@ start_donor "${two[1]}"
 wait_for 60 "all are back" donors_here 4
 note "EIO for what is away"
 
-# ---- Files on a benefactor's disk: a byte is another one; two are exchanged; one is of before. Nobody reads that.
+# ---- Files on a benefactor's disk: a byte is another one; two are exchanged; one is of before. Nobody reads that. What a reader finds is made anew
+# (donor_damage), so that what it was the last to have may be read behind that.
 
 mapfile -t at1 < <(copies_of before | awk '$1 == "donor1" { print $2 }')
 [ ${#at1[@]} -gt 0 ] || fail "donor1 has nothing of the file: $(copies_of before)"
@@ -153,13 +154,16 @@ start_donor donor1
 wait_for 60 "it is back" donors_here 4
 start_mount reader io_timeout=20s
 cmp "$work/copy" "$mnt/set/before" || fail "damaged bytes were read"
+wrong=$(wrong_copies)
 stop_mount reader
 other=$(copies_of before | awk -v m="${at1[0]}" '$2 == m && $1 != "donor1" { print $1 }') # Without that one they are asked for.
 stop "$other"
 start_mount reader io_timeout=10s
 lost=$(python3 "$own" ranges "$mnt/set/before" "$work/copy" 1048576) || fail "damaged bytes were read"
-[[ " $lost " == *" ${at1[0]} "* ]] || fail "EIO for '$lost' and not for morsel ${at1[0]}, of which only a damaged copy is here"
-[ "$(wrong_copies)" -gt 0 ] || fail "nobody has seen that the copies of donor1 are damaged"
+for morsel in $lost; do
+    [[ " ${at1[*]} " == *" $morsel "* ]] || fail "EIO for morsel $morsel, of which a good copy is here"
+done
+[ $((wrong + $(wrong_copies))) -gt 0 ] || fail "nobody has seen that the copies of donor1 are damaged"
 stop_mount reader
 start_donor "$other"
 wait_for 60 "it is back" donors_here 4
@@ -230,6 +234,7 @@ done
 wait_for 60 "they are back" donors_here 4
 start_mount reader io_timeout=10s
 cmp "$work/version2" "$mnt/set/versions" || fail "bytes of an older version were read"
+wrong=$(wrong_copies)
 stop_mount reader
 for name in "${stay[@]}"; do
     stop "$name" # Now only those are here that are of before.
@@ -237,7 +242,7 @@ done
 wait_for 60 "two are here" donors_here 2
 start_mount reader io_timeout=10s
 lost=$(python3 "$own" ranges "$mnt/set/versions" "$work/version2" 1048576) || fail "bytes of an older version were read"
-[ -n "$lost" ] && [ "$(wrong_copies)" -gt 0 ] || fail "nobody has seen that copies are of before; EIO for '$lost'"
+[ $((wrong + $(wrong_copies))) -gt 0 ] || fail "nobody has seen that copies are of before; EIO for '$lost'"
 for name in "${stay[@]}"; do
     start_donor "$name"
 done

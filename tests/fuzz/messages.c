@@ -183,6 +183,7 @@ static const ProtobufCMessageDescriptor *const types[] = {
     &morsel__hand_on_request__descriptor,
     &morsel__donor_report__descriptor,
     &morsel__donor_left__descriptor,
+    &morsel__donor_blame__descriptor,
     &morsel__donor_read__descriptor,
     &morsel__donor_join_request__descriptor,
     &morsel__donor_join_reply__descriptor,
@@ -215,6 +216,9 @@ static const ProtobufCMessageDescriptor *const types[] = {
     &morsel__donate_reply__descriptor,
     &morsel__donor_fetch__descriptor,
     &morsel__donor_fetched_request__descriptor,
+    &morsel__set_damaged_request__descriptor,
+    &morsel__set_damaged__descriptor,
+    &morsel__donor_trust_request__descriptor,
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,10 +1,10 @@
 """A relay between a mount in a network namespace and servers outside, which damages, loses or delays what it carries.
 
-    relay.py NETWORK PORT... --ready FILE [--damage FILE] [--lose FILE] [--lose-size FILE] [--lose-layout FILE]
+    relay.py NETWORK PORT... --ready FILE [--at ADDRESS] [--to ADDRESS] [--damage FILE] [--lose FILE] [--lose-size FILE] [--lose-layout FILE]
              [--lose-exchange FILE] [--lose-rename FILE] [--delay FILE]
 
 In the namespace NETWORK (a path below /run/netns) it listens on 127.0.0.1:PORT for each PORT, and carries everything from and to the same
-address outside. While the file of --damage exists, one bit in the payload of each frame from the server is turned; the file gets a byte for
+address outside; with --at it listens there, and with --to it carries to there. While the file of --damage exists, one bit in the payload of each frame from the server is turned; the file gets a byte for
 each of them. While the file of --lose exists, the answer to a change of data is lost: the file gets a byte, nothing more is carried to the mount
 on that connection, and when the file has gone, or is empty again, the connection breaks. While the file of --lose-size exists, the answer to a
 question for the attributes of a file is lost: the file gets a byte, and when it has gone, or is empty again, the connection breaks. Likewise
@@ -103,6 +103,8 @@ def main():
     options.add_argument("network")
     options.add_argument("ports", type=int, nargs="+")
     options.add_argument("--ready", required=True)
+    options.add_argument("--at", default="127.0.0.1")
+    options.add_argument("--to", default="127.0.0.1")
     options.add_argument("--damage")
     options.add_argument("--lose")
     options.add_argument("--lose-size")
@@ -120,7 +122,7 @@ def main():
     listeners = selectors.DefaultSelector()
     assert libc.setns(there, 0) == 0
     for port in options.ports:
-        sock = socket.create_server(("127.0.0.1", port))
+        sock = socket.create_server((options.at, port))
         listeners.register(sock, selectors.EVENT_READ, port)
     assert libc.setns(here, 0) == 0
     with open(options.ready, "w") as f:
@@ -129,7 +131,7 @@ def main():
         for key, _ in listeners.select():
             near, _ = key.fileobj.accept()
             try:
-                far = socket.create_connection(("127.0.0.1", key.data))
+                far = socket.create_connection((options.to, key.data))
             except OSError:
                 near.close()
                 continue

@@ -40,6 +40,7 @@ struct admin_settings
     bool yes;                          /* recover force, rebalance */
     bool lost;                         /* iod remove */
     bool show_loss;                    /* status, recover status */
+    bool unavailable;                  /* status */
     uint64_t rate;                     /* recopy: bytes a second; 0: as fast as it goes. */
     uint64_t wait_ms;                  /* recopy: for files that are in use. */
     bool pause;                        /* recopy: files that other mounts write to. */

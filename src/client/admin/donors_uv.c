@@ -1,4 +1,5 @@
 /* morsel donors: the benefactors, page by page. */
+#include "client/admin/distrust_uv.h"
 #include "client/admin/print_file.h"
 #include "client/admin/to_manager_uv.h"
 
@@ -57,6 +58,9 @@ static const char *state_words(const Morsel__Donor *donor)
 {
     switch (donor->state) {
     case STATE_HERE:
+        if (donor->blame != NULL && donor->blame->distrusted != 0) {
+            return "distrusted";
+        }
         if (donor->report != NULL && donor->report->leaving) {
             return "leaving";
         }
@@ -77,16 +81,21 @@ static json_t *donor_json(const Morsel__Donor *donor)
 
     const Morsel__DonorLeft nothing = MORSEL__DONOR_LEFT__INIT;
     const Morsel__DonorLeft *left = donor->left != NULL ? donor->left : &nothing;
+    const Morsel__DonorBlame innocent = MORSEL__DONOR_BLAME__INIT;
+    const Morsel__DonorBlame *blame = donor->blame != NULL ? donor->blame : &innocent;
 
     return json_pack(
-        "{s:I, s:b, s:s, s:s, s:s, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "id",
-        (json_int_t)donor->id, "shut", donor->shut, "name", donor->name, "address", donor->address,
-        "state", state_words(donor), "donated", print_json_number(report->donated), "used",
-        print_json_number(report->used), "load_percent", (json_int_t)report->load, "up_s",
+        "{s:I, s:b, s:s, s:s, s:s, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
+        "s:b}",
+        "id", (json_int_t)donor->id, "shut", donor->shut, "name", donor->name, "address",
+        donor->address, "state", state_words(donor), "donated", print_json_number(report->donated),
+        "used", print_json_number(report->used), "load_percent", (json_int_t)report->load, "up_s",
         print_json_number(report->up_s), "since_ms", print_json_number(donor->since_ms), "heard_ms",
         print_json_number(donor->heard_ms), "excess", print_json_number(report->excess),
         "stuck_bytes", print_json_number(left->stuck_bytes), "left",
-        print_json_number(left->wanted), "moved", print_json_number(left->moved));
+        print_json_number(left->wanted), "moved", print_json_number(left->moved), "damaged",
+        print_json_number(blame->damaged), "lied", print_json_number(blame->lied), "distrusted",
+        (int)(blame->distrusted != 0));
 }
 
 static bool print_donors_json(const struct pages *pages)
@@ -133,7 +142,10 @@ static void print_left(const Morsel__Donor *donor)
     if (donor->state != STATE_HERE || donor->left == NULL || donor->report == NULL) {
         return;
     }
-    if (donor->report->leaving) {
+    if (donor->blame != NULL && donor->blame->distrusted != 0) {
+        (void)printf("       %" PRIu64 " of its morsels have too few copies elsewhere yet\n",
+                     donor->left->wanted);
+    } else if (donor->report->leaving) {
         (void)printf("       leaves: %" PRIu64 " of its morsels have too few copies elsewhere\n",
                      donor->left->wanted);
     } else if (donor->left->stuck_bytes > 0) {
@@ -171,6 +183,8 @@ static void print_donors_text(const struct pages *pages)
         for (size_t j = 0; j < pages->items[i]->n_donors; j++) {
             print_donor(pages->items[i]->donors[j]);
             print_door(pages->items[i]->donors[j]);
+            donor_print_blame(pages->items[i]->donors[j], "       ");
+
             print_left(pages->items[i]->donors[j]);
         }
     }
@@ -178,7 +192,7 @@ static void print_donors_text(const struct pages *pages)
                  sums->count, print_bytes(sums->donated, donated), print_bytes(sums->used, used));
 }
 
-int command_donors(const struct admin_arguments *arguments)
+static int list_donors(const struct admin_arguments *arguments)
 {
     struct pages pages = { .count = 0 };
     struct admin admin;
@@ -200,4 +214,12 @@ int command_donors(const struct admin_arguments *arguments)
     }
     pages_free(&pages);
     return code;
+}
+
+int command_donors(const struct admin_arguments *arguments)
+{
+    if (arguments->operands_count > 0) {
+        return donors_trust(arguments);
+    }
+    return list_donors(arguments);
 }

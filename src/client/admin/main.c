@@ -129,6 +129,8 @@ static const struct config_option iod_options[] = {
 };
 
 static const struct config_option status_options[] = {
+    { "unavailable", CONFIG_BOOL, FIELD(unavailable), "no", 0, 0, "",
+      "List the data sets of which some bytes can be read nowhere now, and who would have them." },
     { "show-loss", CONFIG_BOOL, FIELD(show_loss), "no", 0, 0, "",
       "Show what is at risk: where copies are missing, since when, and what would be lost." },
     ADMIN_COMMON_OPTIONS
@@ -167,11 +169,11 @@ static const struct command commands[] = {
       command_status },
     { "df", TABLE("df", "Show space, server by server.", "", common_options), 0, 0, command_df },
     { "donors",
-      TABLE(
-          "donors",
-          "List the benefactors: who is here, and what they donate; forget one that does not come "
-          "back.",
-          "[forget ID]", donors_options),
+      TABLE("donors",
+            "List the benefactors: who is here, and what they donate; forget one that does not "
+            "come back; trust one again that "
+            "was found to give out something else than what was stored there.",
+            "[forget|trust ID]", donors_options),
       0, 2, command_donors },
     { "datasets",
       TABLE("datasets", "List the data sets on benefactors, and what is here of them.", "",

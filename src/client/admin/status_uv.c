@@ -1,8 +1,10 @@
 /* morsel status, morsel df: what the manager knows about itself and its storage servers. */
+#include "client/admin/distrust_uv.h"
 #include "client/admin/group_status_file.h"
 #include "client/admin/print_file.h"
 #include "client/admin/scrub_status_file.h"
 #include "client/admin/to_manager_uv.h"
+#include "client/admin/unavailable_uv.h"
 #include "client/admin/voters_file.h"
 #include "common/base/status.h"
 
@@ -100,7 +102,7 @@ static json_t *new_files_json(const Morsel__StatusReply *status)
 
 static json_t *donors_json(const Morsel__StatusReply *status)
 {
-    return json_pack("{s:I, s:I, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:I}", "count",
+    return json_pack("{s:I, s:I, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:I, s:o}", "count",
                      (json_int_t)status->donors, "here", (json_int_t)status->donors_here, "donated",
                      print_json_number(status->donated), "used",
                      print_json_number(status->donated_used), "morsels_short",
@@ -109,7 +111,7 @@ static json_t *donors_json(const Morsel__StatusReply *status)
                      (json_int_t)status->morsels_fetching, "morsels_repaired",
                      print_json_number(status->morsels_repaired), "bytes_repaired",
                      print_json_number(status->bytes_repaired), "sets_unfinished",
-                     (json_int_t)status->sets_unfinished);
+                     (json_int_t)status->sets_unfinished, "distrusted", distrusted_json(status));
 }
 
 static bool print_status_json(const Morsel__StatusReply *status, const char *address)
@@ -318,6 +320,7 @@ static void print_status_text(const Morsel__StatusReply *status, const char *add
     print_disk_failures(status);
     print_bad_blocks(status);
     scrub_print_damaged(status);
+    distrusted_print(status);
     print_shared_host(status);
 }
 
@@ -326,8 +329,12 @@ int command_status(const struct admin_arguments *arguments)
     char address[CONFIG_STRING_MAX];
     Morsel__StatusReply *status;
     bool healthy;
-    int code = admin_fetch_status(arguments, &status, address);
+    int code;
 
+    if (arguments->settings.unavailable) {
+        return status_unavailable(arguments);
+    }
+    code = admin_fetch_status(arguments, &status, address);
     if (status == NULL) {
         return code;
     }

@@ -271,6 +271,7 @@ void data_sets_tick(struct client *client)
         set_sync_tick(set);
         set_unref(set);
     }
+    set_damage_tick(client, now_ms);
 }
 
 uint64_t data_sets_cached_bytes(const struct client *client)
@@ -313,6 +314,7 @@ void data_sets_close(struct client *client)
         return;
     }
     CHECK(list_empty(&sets->all) && list_empty(&sets->cached) && list_empty(&sets->idle));
+    set_damage_free(sets);
     free(sets);
     client->data.sets = NULL;
 }

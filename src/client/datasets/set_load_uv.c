@@ -193,6 +193,7 @@ static void attempt_failed(struct load_attempt *attempt)
                 load->entry.donor_count > 1 ? "; another copy is asked for" : "");
     if (wrong) {
         donor_note_failure(load->client, attempt->donor);
+        set_damage_note(load, attempt->donor);
         load->client->counters.set_copies_wrong++;
     }
     load->away = load->away || !wrong;

@@ -1,6 +1,6 @@
 /* For the files of this room that are one module, set_uv.h: set_life_uv.c (sets, and what all have in common), set_store_uv.c (open
  * morsels and their rounds), set_cut_uv.c (which of them a truncation ends), set_place_uv.c (where they go), set_report_uv.c (the manager hears of them), set_read_uv.c,
- * set_ask_uv.c (pages of the map), set_load_uv.c (morsels on their way here), set_origin_uv.c (those that nobody has any more), set_claim_uv.c (who fetches them), set_return_uv.c (where they go then), set_sync_uv.c. */
+ * set_ask_uv.c (pages of the map), set_load_uv.c (morsels on their way here), set_damage_uv.c (copies of them that are wrong), set_origin_uv.c (those that nobody has any more), set_claim_uv.c (who fetches them), set_return_uv.c (where they go then), set_sync_uv.c. */
 #ifndef MORSEL_CLIENT_DATASETS_SET_PARTS_UV_H
 #define MORSEL_CLIENT_DATASETS_SET_PARTS_UV_H
 
@@ -18,13 +18,14 @@ struct data_sets
     struct set_load *loads; /* By set and morsel: on their way, or here. */
     struct list
         cached; /* struct set_load that are here and that nobody uses, the last used at the end. */
-    struct list waiting;      /* struct set_load: for room. */
-    uint64_t cached_bytes;    /* Of those that are here. */
-    struct list idle;         /* struct open_morsel of all sets, the last used at the end; */
-    uint64_t idle_bytes;      /* and what they take. */
-    uint64_t loading_bytes;   /* Of those for which somebody was asked. */
-    uint32_t origin_parts;    /* That are being fetched. */
-    uint64_t returning_bytes; /* Of morsels on their way back to benefactors. */
+    struct list waiting;         /* struct set_load: for room. */
+    uint64_t cached_bytes;       /* Of those that are here. */
+    struct list idle;            /* struct open_morsel of all sets, the last used at the end; */
+    uint64_t idle_bytes;         /* and what they take. */
+    uint64_t loading_bytes;      /* Of those for which somebody was asked. */
+    uint32_t origin_parts;       /* That are being fetched. */
+    uint64_t returning_bytes;    /* Of morsels on their way back to benefactors. */
+    struct set_damages *damages; /* NULL: nothing wrong was found. */
 };
 
 /* One morsel and who holds bytes of it that are not on a disk. */
@@ -243,6 +244,15 @@ void set_load_used(struct set_load *load); /* One that is here was read. */
 void set_loads_tick(struct data_set *set, uint64_t now_ms);
 void set_loads_leave(struct data_set *set); /* Nobody reads any more. */
 void set_load_free(struct set_load *load);  /* Of one that is here. */
+
+/* ---- set_damage_uv.c ---- */
+
+/* What that benefactor has of the morsel is not what the map says: the manager is told with a tick. */
+void set_damage_note(const struct set_load *load, donor_id donor);
+void set_damage_tick(struct client *client, uint64_t now_ms);
+void set_damage_free(struct data_sets *sets); /* Nothing is under way. */
+
+/* ---- set_read_uv.c ---- */
 
 /* The reader gets its bytes. */
 void set_read_take(struct set_read *read, const struct set_load *load);

@@ -27,6 +27,7 @@ enum {
     SET_MAP_MAX = 1024,         /* of one SET_MAP, */
     SET_CLAIM_MAX = 256,        /* of one SET_CLAIM, */
     SET_HELD_MAX = 16384,       /* and of one DONOR_HELD. */
+    SET_DAMAGED_MAX = 64,       /* Copies of one SET_DAMAGED */
     SET_RUNS_MAX = 4096,        /* Stretches of morsels in one message */
     HOTTEST_MAX = 64,           /* Morsels that were read most, of one report of a benefactor */
     SCRUB_TOLD_MAX = 4, /* Damaged objects that a server names to the manager; its log names all */

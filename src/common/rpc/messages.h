@@ -87,6 +87,10 @@
     X(MSG_SET_CLAIM, 134, "set_claim")                                                             \
     X(MSG_SET_RETURNED, 135, "set_returned")                                                       \
     X(MSG_DONOR_FORGET, 138, "donor_forget")                                                       \
+    X(MSG_SET_DAMAGED, 140, "set_damaged")                                                         \
+    X(MSG_DONOR_CHECK, 141, "donor_check")                                                         \
+    X(MSG_DONOR_CHECKED, 142, "donor_checked")                                                     \
+    X(MSG_DONOR_TRUST, 143, "donor_trust")                                                         \
     /* A benefactor and its owner, donate.proto */                                                 \
     X(MSG_DONATE, 133, "donate")
 

@@ -192,6 +192,8 @@ static void take_report(struct donors *d, struct donor *donor, const struct dono
     taken.used = lesser(taken.used, DONOR_BYTES_MAX);
     taken.excess = lesser(taken.excess, taken.used);
     taken.pressed = lesser(taken.pressed, taken.excess);
+    donor->says_leaving = taken.leaving;
+    taken.leaving = taken.leaving || donor->blame.distrusted != BLAME_NONE;
     if (donor->state == DONOR_HERE) {
         sum(d, &donor->report, true);
         sum(d, &taken, false);
@@ -448,6 +450,40 @@ uint64_t donor_room(const struct donor *donor)
     uint64_t taken = donor->report.used + donor->promised;
 
     return donor->report.donated > taken ? donor->report.donated - taken : 0;
+}
+
+/* What it has said last means something else now. */
+static void take_again(struct donors *d, struct donor *donor, uint64_t now_ms)
+{
+    struct donor_report report = donor->report;
+    uint64_t promised = donor->promised;
+
+    report.leaving = donor->says_leaving;
+    take_report(d, donor, &report, now_ms);
+    donor->promised = promised;
+}
+
+bool donors_blame(struct donors *d, donor_id id, enum blame_kind kind, uint64_t now_ms)
+{
+    struct donor *donor = find(d, id);
+
+    if (donor == NULL || !blame_note(&donor->blame, kind, now_ms)) {
+        return false;
+    }
+    take_again(d, donor, now_ms);
+    return true;
+}
+
+bool donors_trust(struct donors *d, donor_id id, uint64_t now_ms)
+{
+    struct donor *donor = find(d, id);
+
+    if (donor == NULL) {
+        return false;
+    }
+    blame_forgive(&donor->blame);
+    take_again(d, donor, now_ms);
+    return true;
 }
 
 void donors_promise(struct donors *d, donor_id id, uint64_t bytes)

@@ -44,6 +44,7 @@
 
 #include "common/base/heap.h"
 #include "common/base/table.h"
+#include "meta/cluster/blame.h"
 #include "meta/namespace/record.h"
 
 enum {
@@ -69,7 +70,8 @@ struct donor_report
     uint32_t load;    /* Of its processors, in percent of one; 100 a processor that is busy. */
     uint64_t up_s;    /* Since its machine was started. */
     bool paused;      /* By its owner: it takes nothing, and gives nothing out. */
-    bool leaving;     /* It leaves soon: what it has is to be elsewhere (datasets/repair.h). */
+    bool
+        leaving; /* It leaves soon: what it has is to be elsewhere (datasets/repair.h). In struct donor also of one that is distrusted. */
     uint64_t excess;  /* Of `used`: its owner wants it back (datasets/relocate.h); */
     uint64_t pressed; /* and of that, what his disk has no room for any more. */
 };
@@ -133,6 +135,8 @@ struct donor
     struct donor_door door;
     uint64_t
         kept_until_ms; /* Not forgotten by itself before: it has what nobody else has. 0: it was not looked at. */
+    bool says_leaving; /* It has said so, and is not only distrusted. */
+    struct donor_blame blame;
     struct donor_repair repair;
 };
 
@@ -270,6 +274,12 @@ enum donor_recount {
 /* Somebody wants room for so many bytes. What clients ask for ahead of what they store counts as taken until the next report, which may show room
  * that donor_room() does not: it is waited for, for DONORS_RECOUNT_MS at most. */
 enum donor_recount donors_recount(struct donors *d, donor_id id, uint64_t bytes, uint64_t now_ms);
+/* It was caught with a copy that is wrong. True: it is distrusted from now on: nothing is placed there, and what it has is to be
+ * elsewhere, as of one that leaves. Harmless when nobody has that id. */
+bool donors_blame(struct donors *d, donor_id id, enum blame_kind kind, uint64_t now_ms);
+
+/* It counts again. False: nobody has that id. */
+bool donors_trust(struct donors *d, donor_id id, uint64_t now_ms);
 
 /* When DONORS_TICK is due; UINT64_MAX: never. Ask again after each step. */
 uint64_t donors_deadline_ms(const struct donors *d);

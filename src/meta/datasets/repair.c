@@ -573,6 +573,9 @@ static enum treated treat(struct repair *r, const struct data_set *set, const st
         if (repair_fetch(r, set, m, 0, now_ms, out) == REPAIR_CHOSEN_BUSY) {
             pass_by(walk, set->head.number, m->number);
         }
+    } else if (look.leaving > 0 && look.counts >= set->head.copies &&
+               repair_drop_distrusted(r, set, m, out)) {
+        return TREATED;
     } else if (look.counts > set->head.copies && set->waste_count < REPAIR_WASTE_MAX) {
         if (out->count >= REPAIR_DROPS_MAX) {
             return TREATED_LATER;

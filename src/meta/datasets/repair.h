@@ -27,6 +27,9 @@
  * otherwise it stays named, for who leaves may come back. How much is still to be copied because of it is counted (struct
  * donor_left), so that it can go as soon as nothing is. When it is away it is not expected.
  *
+ * What one has that is *distrusted* (cluster/blame.h) is as what has one that leaves; but as soon as enough copies count without its
+ * own, that one goes (DROP).
+ *
  * Order. All sets are walked, a few hundred morsels at a step, in passes: first the morsels that only those have who leave, then
  * those of which one copy counts, then the others; in each of them those first that are read most (heat.h), and then the oldest set. The second is interrupted by another first one each `period_ms`. Where
  * benefactors have enough to do the walk waits, having looked a bit further, for what others could do (WINDOW).
@@ -241,6 +244,10 @@ bool repair_could(const struct repair *r, const struct data_set *set, const stru
 
 struct repair_action *repair_emit(struct repair_actions *out, int type,
                                   const struct repair_task *task);
+
+/* Enough copies count: those at benefactors that are distrusted (cluster/blame.h) go. False: there are none, or it is for later. */
+bool repair_drop_distrusted(struct repair *r, const struct data_set *set,
+                            const struct set_morsel *m, struct repair_actions *out);
 
 /* What a morsel takes of a benefactor's disk: whole blocks. */
 uint64_t repair_file_bytes(uint32_t length);

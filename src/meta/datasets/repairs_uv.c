@@ -3,6 +3,7 @@
 
 #include "common/base/status.h"
 #include "meta/cluster/donors_uv.h"
+#include "meta/datasets/damages_uv.h"
 #include "meta/datasets/relocate.h"
 
 void repairs_open(struct meta *meta)
@@ -56,9 +57,12 @@ static void write_down(struct meta *meta, const struct repair_action *action, en
     }
 }
 
-static void log_failure(struct meta *meta, const struct repair_action *action)
+/* The source is looked at, as where a mount says so. */
+static void note_failure(struct meta *meta, const struct repair_action *action)
 {
     const struct repair_task *task = &action->task;
+    const struct damage_copy copy = { task->set, task->morsel, task->length, task->digest,
+                                      task->source };
 
     if (action->outcome == REPAIR_DAMAGED && task->source != 0) {
         log_warning(
@@ -66,6 +70,7 @@ static void log_failure(struct meta *meta, const struct repair_action *action)
             "benefactor %u says that the copy of morsel %u of data set %llu at benefactor %u "
             "is not what was stored",
             task->target, task->morsel, (unsigned long long)task->set, task->source);
+        damages_named(meta, task->target, &copy);
     }
 }
 
@@ -87,7 +92,7 @@ static void perform(struct meta *meta, const struct repair_action *action)
         write_down(meta, action, OP_COPY_ADD);
         break;
     case REPAIR_FORGET:
-        log_failure(meta, action);
+        note_failure(meta, action);
         if (!wrote_nothing(action)) {
             write_down(meta, action, OP_COPY_FORGET);
         }

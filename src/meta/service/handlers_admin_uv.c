@@ -24,6 +24,7 @@ static void answer_status(void *data, struct rpc_request *request)
     struct cluster_id cluster = ns_super(meta->ns)->cluster;
     struct groups_status *groups = groups_status_new(meta, &reply);
     struct member_scrub_message *scrubs;
+    struct distrusted_list distrusted;
     char host[256] = "";
 
     reply.n_members = members_fill(meta, messages, pointers);
@@ -53,6 +54,8 @@ static void answer_status(void *data, struct rpc_request *request)
     reply.morsels_repaired = meta->repair.added;
     reply.bytes_repaired = meta->repair.added_bytes;
     reply.sets_unfinished = meta->unfinished.core.told;
+    reply.n_distrusted = donors_distrusted_fill(meta, &distrusted);
+    reply.distrusted = distrusted.pointers;
     groups_default_now(meta, &reply.new_copies, &reply.new_copies_rule);
     rpc_reply(request, &reply.base, NULL);
     free(scrubs);
@@ -293,6 +296,10 @@ static struct counter_list *count(struct meta *meta)
     counters_add(list, NULL, "morsels_repaired", meta->repair.added);
     counters_add(list, NULL, "bytes_repaired", meta->repair.added_bytes);
     counters_add(list, NULL, "repairs_failed", meta->repair.failed);
+    counters_add(list, NULL, "copies_looked_at", meta->damage.named);
+    counters_add(list, NULL, "copies_bad", meta->damage.bad);
+    counters_add(list, NULL, "copies_lied", meta->damage.lied);
+    counters_add(list, NULL, "copies_right", meta->damage.right);
     counters_add(list, NULL, "surplus_dropped", meta->repair.dropped);
     counters_add(list, NULL, "sets_unfinished", meta->unfinished.core.told);
     counters_add(list, NULL, "open_files", session_opens(meta->sessions));

@@ -114,6 +114,7 @@ struct page
     Morsel__Donor donors[PAGE_MAX], *pointers[PAGE_MAX];
     Morsel__DonorReport reports[PAGE_MAX];
     Morsel__DonorLeft left[PAGE_MAX];
+    Morsel__DonorBlame blame[PAGE_MAX];
 };
 
 bool donor_left_fill(const struct donor *donor, Morsel__DonorLeft *m)
@@ -130,6 +131,19 @@ bool donor_left_fill(const struct donor *donor, Morsel__DonorLeft *m)
     m->moved = left->moved;
     m->moved_bytes = left->moved_bytes;
     return donor->report.leaving || donor->report.excess > 0;
+}
+
+/* False: there is nothing to be said. */
+static bool blame_fill(const struct donor *donor, uint64_t now_ms, Morsel__DonorBlame *m)
+{
+    const struct donor_blame *blame = &donor->blame;
+
+    morsel__donor_blame__init(m);
+    m->damaged = blame->damaged;
+    m->lied = blame->lied;
+    m->distrusted = blame->distrusted;
+    m->since_ms = blame->distrusted != BLAME_NONE ? now_ms - blame->since_ms : 0;
+    return blame->damaged + blame->lied > 0;
 }
 
 static void fill(struct page *page, uint32_t i, const struct donor *donor, uint64_t now_ms)
@@ -151,11 +165,37 @@ static void fill(struct page *page, uint32_t i, const struct donor *donor, uint6
     report->load = donor->report.load;
     report->up_s = donor->report.up_s;
     report->paused = donor->report.paused;
-    report->leaving = donor->report.leaving;
+    report->leaving = donor->says_leaving;
     report->excess = donor->report.excess;
     report->pressed = donor->report.pressed;
     m->shut = donor->state == DONOR_HERE && donor->door.shut;
     m->left = donor_left_fill(donor, &page->left[i]) ? &page->left[i] : NULL;
+    m->blame = blame_fill(donor, now_ms, &page->blame[i]) ? &page->blame[i] : NULL;
+}
+
+size_t donors_distrusted_fill(struct meta *meta, struct distrusted_list *list)
+{
+    const struct donors *d = &meta->donors;
+    uint64_t now_ms = meta_now_ms(meta);
+    size_t count = 0;
+
+    for (uint32_t i = 0; i < d->count && count < DISTRUSTED_NAMED_MAX; i++) {
+        const struct donor *donor = d->items[i];
+
+        if (donor->blame.distrusted != BLAME_NONE) {
+            Morsel__Donor *m = list->pointers[count] = &list->donors[count];
+
+            morsel__donor__init(m);
+            m->id = donor->record.id;
+            m->name = (char *)(uintptr_t)donor->record.name;
+            m->address = (char *)(uintptr_t)donor->address;
+            m->state = donor->state;
+            (void)blame_fill(donor, now_ms, &list->blame[count]);
+            m->blame = &list->blame[count];
+            count++;
+        }
+    }
+    return count;
 }
 
 int serve_donor_list(struct request *r)

@@ -365,6 +365,8 @@ struct map_page
 {
     Morsel__SetMorsel items[SET_MAP_MAX], *pointers[SET_MAP_MAX];
     donor_id donors[SET_MAP_MAX][SET_DONORS_MAX];
+    struct damage_copy bad[DAMAGE_KEPT_MAX]; /* Copies of the set that are known to be wrong. */
+    uint32_t bad_count;
     size_t count;
     struct places places;
 };
@@ -385,6 +387,12 @@ static void map_add(struct map_page *page, const struct data_set *set,
     for (uint32_t i = 0; i < morsel->donor_count; i++) {
         page->donors[page->count][i] = morsel->donors[i];
         places_add(&page->places, morsel->donors[i]);
+    }
+    for (uint32_t i = 0; i < page->bad_count; i++) {
+        if (page->bad[i].morsel == morsel->number) {
+            m->bad = &page->bad[i].donor; /* It was the last one. */
+            m->n_bad = 1;
+        }
     }
     page->count++;
 }
@@ -442,6 +450,7 @@ int serve_set_map(struct request *r)
     rv = MORSEL_NOMEM;
     page = calloc(1, sizeof(*page));
     if (page != NULL && places_make(&page->places, r->meta, (size_t)m->count * SET_DONORS_MAX)) {
+        page->bad_count = damage_kept(&r->meta->damage, m->set, page->bad, DAMAGE_KEPT_MAX);
         map_fill(page, set, m);
         reply.n_morsels = page->count;
         reply.morsels = page->pointers;
@@ -501,6 +510,7 @@ static int list_add(struct request *r, struct list_page *page, const struct data
 {
     Morsel__SetInfo *info = page->pointers[page->count] = &page->items[page->count];
     struct set_state_now state = { 0 };
+    struct damage_copy bad[DAMAGE_KEPT_MAX];
     struct inode inode = { .size = 0 };
     int rv = ns_inode(r->meta->ns, set->head.inode, &inode, &r->err);
 
@@ -520,6 +530,7 @@ static int list_add(struct request *r, struct list_page *page, const struct data
     info->morsels = set->morsels;
     info->morsels_short = state.morsels_short;
     info->morsels_away = state.morsels_away;
+    info->morsels_bad = damage_kept(&r->meta->damage, set->head.number, bad, DAMAGE_KEPT_MAX);
     info->donors = state.donors;
     info->made_s = (uint64_t)(set->head.made_ns / NS_PER_S);
     info->morsel_bytes = set->head.morsel_bytes;

@@ -67,6 +67,15 @@ int serve_donor_report(struct request *r);
 int serve_donor_list(struct request *r);
 int serve_donor_forget(struct request *r); /* cluster/forgets_uv.c */
 
+/* Those that are distrusted (cluster/blame.h), the first ones, for whoever asks how the cluster is. Returns how many. */
+enum { DISTRUSTED_NAMED_MAX = 16 };
+struct distrusted_list
+{
+    Morsel__Donor donors[DISTRUSTED_NAMED_MAX], *pointers[DISTRUSTED_NAMED_MAX];
+    Morsel__DonorBlame blame[DISTRUSTED_NAMED_MAX];
+};
+size_t donors_distrusted_fill(struct meta *meta, struct distrusted_list *list);
+
 /* What they hold, and are to delete: handlers_held_uv.c */
 int serve_donor_held(struct request *r);
 bool donor_is_serving(struct request *r, donor_id id, uint64_t instance);
@@ -102,6 +111,11 @@ int serve_set_list(struct request *r);
 int serve_set_claim(struct request *r); /* handlers_claim_uv.c */
 int serve_set_returned(struct request *r);
 int serve_donor_fetched(struct request *r); /* handlers_repair_uv.c */
+
+/* Copies that are wrong: handlers_damage_uv.c */
+int serve_set_damaged(struct request *r);
+int serve_donor_checked(struct request *r);
+int serve_donor_trust(struct request *r);
 
 /* They have no message to unpack: handlers_admin_uv.c, handlers_member_uv.c */
 void handle_statfs(struct meta *meta, struct rpc_request *request);
