@@ -76,14 +76,17 @@ find_wrong() {
     shift 2
     for morsel; do
         before=$(counter "$counted")
-        for try in {1..20}; do
+        for try in {1..100}; do
             start_mount reader io_timeout=20s
             cmp -n 1048576 -i $((morsel * 1048576)) "$work/copy" "$mnt/set/$name" || fail "morsel $morsel of $name is not what was written"
-            within 10 counts_at_least "$counted" $((before + 1)) && break
-            [ "$try" -lt 20 ] || fail "nobody has looked at morsel $morsel of $name at $bad_one"
+            if [ "$(mount_counter "$mnt" set_copies_wrong)" -gt 0 ]; then
+                wait_for 60 "somebody has looked at morsel $morsel of $name at $bad_one" counts_at_least "$counted" $((before + 1))
+                stop_mount reader
+                break
+            fi
+            [ "$try" -lt 100 ] || fail "morsel $morsel of $name at $bad_one was never asked for"
             stop_mount reader
         done
-        stop_mount reader
     done
 }
 # reads_well NAME WHEN: every byte, by a mount that has nothing.
@@ -154,7 +157,7 @@ lost=$(python3 "$own" ranges "$mnt/set/single" "$work/copy" 1048576) || fail "da
 wait_for 60 "its benefactor has looked" counts_at_least copies_bad $((bad + 1))
 [ -e "$last" ] || fail "the last copy was deleted"
 { morsel status --unavailable || true; } >"$work/text"
-grep -q "1 of $MORSELS morsels, 1 MiB; at benefactor ${holder#donor}; of 1 the last copy is here, and damaged" "$work/text" || fail "not listed: $(cat "$work/text")"
+grep -q "1 of $MORSELS morsels, 1.0 MiB; at benefactor ${holder#donor}; of 1 the last copy is here, and damaged" "$work/text" || fail "not listed: $(cat "$work/text")"
 cat "$work/right" >"$last"
 stop_mount reader
 reads_well single "the disk reads it right again"
