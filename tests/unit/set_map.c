@@ -1,4 +1,4 @@
-/* What a mount knows of the map of a data set, against a model that remembers everything; and which copy is asked. */
+/* What a mount knows of the map of a data set, against a model that remembers everything. */
 #include "client/datasets/set_map.h"
 
 #include <setjmp.h>
@@ -118,45 +118,12 @@ static void ours_knows_everything(void **state)
     set_map_free(&map);
 }
 
-/* ---- Which copy is asked ---- */
-
-static void copies_take_turns(void **state)
-{
-    struct set_copy_state states[3] = { { .well = true }, { .well = true }, { .well = true } };
-
-    (void)state;
-    for (uint32_t number = 0; number < 12; number++) {
-        assert_int_equal(set_choose_copy(number, states, 3), number % 3);
-    }
-}
-
-static void the_best_is_asked(void **state)
-{
-    struct set_copy_state states[3] = { { .well = true, .slow = 10 },
-                                        { .well = true, .slow = 31 },
-                                        { .well = false, .slow = 1 } };
-
-    (void)state;
-    assert_int_equal(set_choose_copy(1, states, 3), 0); /* 1 is more than three times as slow, */
-    states[1].slow = 30;
-    assert_int_equal(set_choose_copy(1, states, 3), 1);
-    states[1].slow = 31;
-    states[0].tried = true; /* and is asked when that has failed, */
-    assert_int_equal(set_choose_copy(1, states, 3), 1);
-    assert_int_equal(set_choose_copy(2, states, 3), 1);
-    states[1].tried = true; /* and who is doubted at last. */
-    assert_int_equal(set_choose_copy(0, states, 3), 2);
-    states[2].tried = true;
-    assert_int_equal(set_choose_copy(0, states, 3), 3);
-    assert_int_equal(set_choose_copy(7, states, 0), 0);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_known_is_so),   cmocka_unit_test(those_used_last_are_kept),
-        cmocka_unit_test(ours_knows_everything), cmocka_unit_test(copies_take_turns),
-        cmocka_unit_test(the_best_is_asked),
+        cmocka_unit_test(what_is_known_is_so),
+        cmocka_unit_test(those_used_last_are_kept),
+        cmocka_unit_test(ours_knows_everything),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 /* Fetching ahead of readers: read_ahead.h says what, the links to the servers when. */
 #include "client/data/fetch_uv.h"
+#include "client/data/stripe_heads.h"
 
 /* May more be fetched that nobody waits for? Not when the link has enough to do. */
 static bool may_fetch_ahead(const struct file *file, uint64_t offset)
@@ -84,11 +85,31 @@ static void fetch_strided(struct file *file, const struct read_ahead_advice *adv
     }
 }
 
+/* Where a window that has begun to grow is short beside the stripes of benefactors, each of them gets something to do all the same. */
+static void fetch_heads(struct handle *handle, const struct read_ahead_advice *advice)
+{
+    struct file *file = handle->file;
+    struct stripe_heads heads;
+
+    if (!file_is_scavenged(file) || advice->window <= READ_AHEAD_FIRST_BYTES) {
+        return;
+    }
+    heads = stripe_heads(&file->dealt, advice->next, advice->window, advice->bound);
+    for (uint32_t i = 0; i < heads.count; i++) {
+        uint64_t from = heads.first + i * heads.distance;
+
+        if (fetch_range_ahead(handle, from, from + heads.length) < from + heads.length) {
+            return;
+        }
+    }
+}
+
 void fetch_ahead(struct handle *handle, const struct read_ahead_advice *advice, uint32_t length)
 {
     if (advice->to > advice->from) {
         read_ahead_stopped(&handle->ahead, advice->to,
                            fetch_range_ahead(handle, advice->from, advice->to));
+        fetch_heads(handle, advice);
     } else if (advice->count > 0) {
         fetch_strided(handle->file, advice, length);
     }

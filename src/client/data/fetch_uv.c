@@ -312,10 +312,10 @@ static uint64_t slot_bytes(const struct file *file, uint64_t offset)
     return bytes < FETCH_BYTES_MAX ? bytes : FETCH_BYTES_MAX;
 }
 
-/* Twice the window: what is ahead of one reader, and what another one has not finished. */
+/* Twice as much as is fetched ahead: what is ahead of one reader, and what another one has not finished. */
 static unsigned slots_max(const struct file *file)
 {
-    return SLOTS_MIN + (unsigned)(2 * (uint64_t)file_window(file) / slot_bytes_max(file));
+    return SLOTS_MIN + (unsigned)(2 * (uint64_t)file_ahead_bytes(file) / slot_bytes_max(file));
 }
 
 struct fetch *fetch_find(struct file *file, uint64_t offset)

@@ -131,10 +131,10 @@ struct file
                             given back. */
     bool held;           /* file_hold() */
     struct columns columns;
-    struct data_set *set;    /* NULL: it is durable. */
-    uint32_t window_morsels; /* Likewise: file_window(); 0: it is durable. */
-    uint32_t place;          /* Where its columns are, as a number (placing.h). */
-    bool place_doubted;      /* file_doubt_place() */
+    struct data_set *set; /* NULL: it is durable. */
+    struct stripe dealt;  /* Likewise: to benefactors. */
+    uint32_t place;       /* Where its columns are, as a number (placing.h). */
+    bool place_doubted;   /* file_doubt_place() */
     struct file_shape shape;
     struct write_buffer buffer;
     struct file_durable durable;
@@ -228,7 +228,8 @@ static inline bool file_is_scavenged(const struct file *file)
     return file->set != NULL;
 }
 
-/* How much is fetched ahead of a reader in order. */
+/* How much is fetched ahead of a reader in order, and how much of that is its window (read_ahead.h). */
+uint32_t file_ahead_bytes(const struct file *file);
 uint32_t file_window(const struct file *file);
 
 /* The manager's (Layout.class). */

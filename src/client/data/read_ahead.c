@@ -175,6 +175,9 @@ struct read_ahead_advice read_ahead_step(struct read_ahead *r, const struct read
         advice.to = advice.from;
     }
     s->fetched = advice.to;
+    advice.next = s->next;
+    advice.window = s->window;
+    advice.bound = limit;
     return advice;
 }
 

@@ -62,6 +62,9 @@ struct read_ahead_advice
 {
     bool sequential;
     uint64_t from, to; /* Fetch this too, behind the request; empty when from == to. */
+    uint64_t next;     /* Of a sequential reader: where it goes on, */
+    uint32_t window;   /* how much it has ahead of that, */
+    uint32_t bound;    /* and may have one day. */
     uint32_t count;    /* Strided: fetch so many ranges of the request's length, the first at */
     uint64_t first;    /* here, */
     int64_t distance;  /* and so far apart. */

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { SCAVENGED_WINDOW_BYTES_MAX = 160 << 20 };
+enum { SCAVENGED_AHEAD_BYTES_MAX = 160 << 20 };
 
 /* As the manager tells it with attributes (Attr.place). */
 static uint32_t place_of(const struct columns *columns, const Morsel__Layout *layout)
@@ -51,22 +51,41 @@ int scavenged_take_layout(struct file *file, const Morsel__Layout *layout, bool 
         (struct stripe){ layout->morsel_bytes, 1, 1 }; /* A chunk is in one morsel. */
     memset(file->columns.servers, 0, sizeof(file->columns.servers));
     memset(file->columns.groups, 0, sizeof(file->columns.groups));
-    file->window_morsels = layout->width * (layout->stripe_morsels + 1);
+    file->dealt = stripe;
     file->place = place_of(&file->columns, layout);
     file->columns.astray = 0;
     return MORSEL_OK;
 }
 
 /* A stripe of each benefactor to which stripes are dealt, and a morsel more: all of them have something to do. */
-uint32_t file_window(const struct file *file)
+static uint64_t dealt_bytes(const struct file *file, uint32_t more_morsels)
+{
+    const struct stripe *dealt = &file->dealt;
+
+    return ((uint64_t)dealt->width * dealt->stripe_morsels + more_morsels) * dealt->morsel_bytes;
+}
+
+uint32_t file_ahead_bytes(const struct file *file)
 {
     uint32_t bytes = file->client->options.read_ahead_bytes;
-    uint64_t wanted = (uint64_t)file->window_morsels * file_stripe(file)->morsel_bytes;
+    uint64_t wanted = file_is_scavenged(file) ? dealt_bytes(file, file->dealt.width) : 0;
 
     if (bytes == 0 || wanted <= bytes) {
         return bytes; /* 0: nothing is to be fetched ahead. */
     }
-    return wanted < SCAVENGED_WINDOW_BYTES_MAX ? (uint32_t)wanted : SCAVENGED_WINDOW_BYTES_MAX;
+    return wanted < SCAVENGED_AHEAD_BYTES_MAX ? (uint32_t)wanted : SCAVENGED_AHEAD_BYTES_MAX;
+}
+
+/* One of the morsels more is its own; the others are heads of stripes (stripe_heads.h). */
+uint32_t file_window(const struct file *file)
+{
+    uint32_t bytes = file_ahead_bytes(file), least = file->client->options.read_ahead_bytes;
+    uint64_t wanted = file_is_scavenged(file) ? dealt_bytes(file, 1) : 0;
+
+    if (wanted >= bytes || bytes == SCAVENGED_AHEAD_BYTES_MAX) {
+        return bytes;
+    }
+    return wanted > least ? (uint32_t)wanted : least;
 }
 
 /* ---- Writing ---- */

@@ -1,26 +1,52 @@
-/* How long a benefactor takes to give out a piece of a morsel, as far as is known now.
+/* How fast a benefactor gives out what it is asked for, and how soon more would be here.
  *
- * Pure. An answer is an eighth of the mean, or all of it behind DONOR_SPEED_HALF_MS without one. Of one that was not waited for, because another copy came first, is known that it
- * would have taken longer than that: it counts so, but never makes the mean less. Who is slow is asked last, and so it is not
- * measured any more: what is known of him is halved with each DONOR_SPEED_HALF_MS, so that he gets another chance. */
+ * Pure. How long an answer takes says little, for most of that we have queued there ourselves. So what is measured is the rate while
+ * something is under way:
+ *
+ *   idle --asked--> busy: a stretch begins --an answer, DONOR_SPEED_STRETCH_NS later or as the last--> its rate counts, the next one begins
+ *     ^                                                        |
+ *     '----------------------- nothing is under way -----------'
+ *
+ * A rate is a quarter of what is known, or all of it where the last one is older than DONOR_SPEED_STALE_NS. Who has been asked and has not
+ * come as far as that by now is as slow as that shows, before he answers. What is not waited for any longer, because another copy came
+ * first, makes nobody faster. Who is slow is hardly asked, and so not measured: with each DONOR_SPEED_STALE_NS without a measure he is taken
+ * to be twice as fast, until that is worth a try, or nothing is known of him.
+ *
+ * `asked` is the bytes that are under way, always; `rate` is 0 as long as nothing is known. Times are nanoseconds on one clock that does
+ * not go back. */
 #ifndef MORSEL_CLIENT_DATASETS_DONOR_SPEED_H
 #define MORSEL_CLIENT_DATASETS_DONOR_SPEED_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { DONOR_SPEED_HALF_MS = 15000 };
+#define DONOR_SPEED_STRETCH_NS UINT64_C(20000000)
+#define DONOR_SPEED_STALE_NS   UINT64_C(15000000000)
 
-struct donor_speed
-{
-    uint64_t mean_ns; /* 0: not known. */
-    uint64_t at_ms;   /* Of that time, on any clock that does not go back. */
+enum donor_speed_end {
+    DONOR_SPEED_CAME,
+    DONOR_SPEED_LEFT, /* It is not waited for any more. */
+    DONOR_SPEED_FAILED
 };
 
-/* It has answered, or was not waited for any longer (`answered` is false) when so much time had gone by. */
-void donor_speed_note(struct donor_speed *speed, uint64_t took_ns, bool answered, uint64_t now_ms);
+/* Zeroed: nothing is known. */
+struct donor_speed
+{
+    uint64_t asked;
+    uint64_t rate;        /* Bytes per second, */
+    uint64_t measured_ns; /* and of when. */
+    uint64_t came;        /* In the stretch, */
+    uint64_t since_ns;    /* which began then. */
+};
 
-/* Nanoseconds for a piece; 0: not known. */
-uint64_t donor_speed_ns(const struct donor_speed *speed, uint64_t now_ms);
+/* It is asked for so many bytes. */
+void donor_speed_asked(struct donor_speed *speed, uint32_t bytes, uint64_t now_ns);
+
+/* Of what it was asked for so much is not under way any more. */
+void donor_speed_ended(struct donor_speed *speed, uint32_t bytes, enum donor_speed_end how,
+                       uint64_t now_ns);
+
+/* Bytes per second, as far as is known now; 0: not known. */
+uint64_t donor_speed_rate(const struct donor_speed *speed, uint64_t now_ns);
 
 #endif

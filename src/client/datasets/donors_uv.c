@@ -17,8 +17,8 @@ struct donor
     unsigned calls; /* Under way. */
     bool away;
     uint64_t doubt_ms, doubted_until_ms;
-    struct donor_speed reads; /* Of pieces. */
-    struct list node;         /* In donors.open or donors.closed, the last used at the end. */
+    struct donor_speed reads;
+    struct list node; /* In donors.open or donors.closed, the last used at the end. */
     UT_hash_handle hh;
 };
 
@@ -141,11 +141,18 @@ bool donor_is_well(const struct client *client, donor_id id)
     return donor != NULL && !donor->away && uv_now(client->loop) >= donor->doubted_until_ms;
 }
 
-uint64_t donor_read_ns(const struct client *client, donor_id id)
+uint64_t donor_read_rate(const struct client *client, donor_id id)
 {
     const struct donor *donor = find(client, id);
 
-    return donor == NULL ? 0 : donor_speed_ns(&donor->reads, uv_now(client->loop));
+    return donor == NULL ? 0 : donor_speed_rate(&donor->reads, uv_hrtime());
+}
+
+uint64_t donor_read_asked(const struct client *client, donor_id id)
+{
+    const struct donor *donor = find(client, id);
+
+    return donor == NULL ? 0 : donor->reads.asked;
 }
 
 const char *donor_address(const struct client *client, donor_id id)
@@ -215,11 +222,14 @@ static int open_peer(struct donor *donor)
     return MORSEL_OK;
 }
 
-static void note_speed(struct donor *donor, const struct donor_call *call, bool answered)
+static void note_read_ended(struct donor *donor, const struct donor_call *call, int status)
 {
+    enum donor_speed_end how = status == MORSEL_OK         ? DONOR_SPEED_CAME
+                               : status == MORSEL_CANCELED ? DONOR_SPEED_LEFT
+                                                           : DONOR_SPEED_FAILED;
+
     if (call->fetches > 0) {
-        donor_speed_note(&donor->reads, uv_hrtime() - call->began_ns, answered,
-                         uv_now(donor->client->loop));
+        donor_speed_ended(&donor->reads, call->fetches, how, uv_hrtime());
     }
 }
 
@@ -231,12 +241,10 @@ static void on_answer(struct rpc_call *rpc, int status, struct rpc_reply *reply)
     CHECK(donor != NULL && donor->calls > 0);
     donor->calls--;
     call->process = rpc_peer_start_id(donor->peer);
+    note_read_ended(donor, call, status);
     if (status == 0) {
         donor->doubt_ms = donor->doubted_until_ms = 0;
-        note_speed(donor, call, true);
-    } else if (status == MORSEL_CANCELED) {
-        note_speed(donor, call, false);
-    } else {
+    } else if (status != MORSEL_CANCELED) {
         call->client->counters.donor_failures++;
         doubt(donor, status);
     }
@@ -261,13 +269,15 @@ int donor_call_start(struct donor_call *call, enum message_type type,
     }
     call->done = done;
     call->fetches = fetches;
-    call->began_ns = uv_hrtime();
     call->rpc.impatient = true;
     call->rpc.fetches = fetches;
     rv = rpc_call_start(&call->rpc, donor->peer, type, request, piece, piece != NULL ? 1 : 0,
                         timeout_ms < DONOR_TIMEOUT_MS ? timeout_ms : DONOR_TIMEOUT_MS, on_answer);
     if (rv == 0) {
         donor->calls++;
+        if (fetches > 0) {
+            donor_speed_asked(&donor->reads, fetches, uv_hrtime());
+        }
     }
     return rv;
 }

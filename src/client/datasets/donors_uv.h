@@ -7,7 +7,7 @@
  *
  * Who has failed is *doubted* for a while, which doubles each time up to DONOR_DOUBT_MS_MAX: others are asked before him,
  * and nothing is put there if it can be helped. An answer ends that. Who only has too much to do (OVERLOAD) is doubted for
- * DONOR_DOUBT_MS, however often he says so. Who is slow is asked behind others, too (donor_speed.h).
+ * DONOR_DOUBT_MS, however often he says so. Who is slow is asked for less (set_choice.h).
  */
 #ifndef MORSEL_CLIENT_DATASETS_DONORS_UV_H
 #define MORSEL_CLIENT_DATASETS_DONORS_UV_H
@@ -44,8 +44,9 @@ bool donor_is_well(const struct client *client, donor_id id);
 /* What it answered was wrong, or missing. */
 void donor_note_failure(struct client *client, donor_id id);
 
-/* How long it takes, for a read of up to a MiB (donor_speed.h); 0: not known. */
-uint64_t donor_read_ns(const struct client *client, donor_id id);
+/* Bytes per second that it gives out (donor_speed.h; 0: not known), and how many it has been asked for that are not here. */
+uint64_t donor_read_rate(const struct client *client, donor_id id);
+uint64_t donor_read_asked(const struct client *client, donor_id id);
 
 /* For the log; never NULL. */
 const char *donor_address(const struct client *client, donor_id id);
@@ -65,7 +66,6 @@ struct donor_call
 
     /* The module's own. */
     donor_call_cb done;
-    uint64_t began_ns;
     uint32_t fetches;
     struct rpc_call rpc;
 };

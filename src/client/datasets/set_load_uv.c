@@ -1,6 +1,7 @@
 /* Morsels on their way here: which copy is asked, and what is believed (set_parts_uv.h). */
 #include "client/datasets/set_parts_uv.h"
 
+#include "client/datasets/set_choice.h"
 #include "common/base/crc32c.h"
 #include "common/base/status.h"
 #include "data.pb-c.h"
@@ -9,8 +10,6 @@
 #include <string.h>
 
 enum {
-    HEDGE_MS_MIN = 300,   /* So long another copy is not asked beside the first, */
-    HEDGE_TIMES = 6,      /* or so many times as long as that one takes. */
     WRONG_ROUNDS_MAX = 2, /* So often all copies are asked, when none is away and all are wrong. */
     LOADING_BYTES_MAX = 256 << 20,
     EVICTED_LOG_MS = 1000,
@@ -25,7 +24,7 @@ struct load_attempt
     struct set_load *load; /* NULL: nobody waits for it any more. */
     uint32_t copy;
     donor_id donor;
-    uint64_t began_ms;
+    uint64_t began_ns, expected_ns; /* Since, and how long it should take (set_choice.h). */
     uint32_t running, pieces_count;
     int status;
     uint32_t *crcs; /* Of all block pieces. */
@@ -300,7 +299,7 @@ static int piece_start(struct load_piece *piece)
     return donor_call_start(&piece->call, MSG_READ, &request.base, NULL, piece->length, on_piece);
 }
 
-static struct load_attempt *attempt_new(struct set_load *load, uint32_t copy)
+static struct load_attempt *attempt_new(struct set_load *load, struct set_choice choice)
 {
     uint32_t length = load->entry.length;
     uint32_t count = (length + SET_PIECE_BYTES - 1) / SET_PIECE_BYTES;
@@ -311,9 +310,10 @@ static struct load_attempt *attempt_new(struct set_load *load, uint32_t copy)
     }
     attempt->client = load->client;
     attempt->load = load;
-    attempt->copy = copy;
-    attempt->donor = load->entry.donors[copy];
-    attempt->began_ms = uv_now(load->client->loop);
+    attempt->copy = choice.copy;
+    attempt->donor = load->entry.donors[choice.copy];
+    attempt->began_ns = uv_hrtime();
+    attempt->expected_ns = choice.wait_ns;
     attempt->pieces_count = count;
     attempt->crcs = calloc(crc32c_pieces(0, length), sizeof(attempt->crcs[0]));
     for (uint32_t i = 0; i < count; i++) {
@@ -331,9 +331,9 @@ static struct load_attempt *attempt_new(struct set_load *load, uint32_t copy)
 }
 
 /* 0: it runs. */
-static int attempt_start(struct set_load *load, uint32_t copy)
+static int attempt_start(struct set_load *load, struct set_choice choice)
 {
-    struct load_attempt *attempt = attempt_new(load, copy);
+    struct load_attempt *attempt = attempt_new(load, choice);
     int rv = MORSEL_OK;
 
     if (attempt == NULL) {
@@ -348,13 +348,13 @@ static int attempt_start(struct set_load *load, uint32_t copy)
         return rv;
     }
     attempt->status = rv; /* Without memory for all of them it fails when the others have ended. */
-    load->attempts[copy] = attempt;
+    load->attempts[choice.copy] = attempt;
     return MORSEL_OK;
 }
 
 /* ---- What is next ---- */
 
-static uint32_t next_copy(const struct set_load *load)
+static struct set_choice next_copy(const struct set_load *load)
 {
     struct set_copy_state states[SET_COPIES_MAX];
 
@@ -363,9 +363,11 @@ static uint32_t next_copy(const struct set_load *load)
 
         states[i] = (struct set_copy_state){ .tried = load->tried[i],
                                              .well = donor_is_well(load->client, donor),
-                                             .slow = donor_read_ns(load->client, donor) };
+                                             .asked = donor_read_asked(load->client, donor),
+                                             .rate = donor_read_rate(load->client, donor) };
     }
-    return set_choose_copy((uint32_t)load->key.morsel, states, load->entry.donor_count);
+    return set_choose_copy((uint32_t)load->key.morsel, load->entry.length, states,
+                           load->entry.donor_count);
 }
 
 static bool runs(const struct set_load *load)
@@ -454,15 +456,15 @@ static bool take_room(struct set_load *load)
 /* The entry is known: ask a copy that was not asked, if none is being asked. */
 static void load_go(struct set_load *load)
 {
-    uint32_t copy;
+    struct set_choice choice;
 
     if (!take_room(load) || runs(load)) {
         return;
     }
-    while ((copy = next_copy(load)) < load->entry.donor_count) {
-        int rv = attempt_start(load, copy);
+    while ((choice = next_copy(load)).copy < load->entry.donor_count) {
+        int rv = attempt_start(load, choice);
 
-        load->tried[copy] = true;
+        load->tried[choice.copy] = true;
         if (rv == 0) {
             return;
         }
@@ -620,32 +622,27 @@ void set_load_begin(struct set_load *load)
 
 /* ---- Time passes ---- */
 
-static uint64_t hedge_ms(const struct load_attempt *attempt)
-{
-    uint64_t often_ms = HEDGE_TIMES * donor_read_ns(attempt->client, attempt->donor) / 1000000;
-
-    return often_ms > HEDGE_MS_MIN ? often_ms : HEDGE_MS_MIN;
-}
-
 /* One is being asked, and takes long: another one may be quicker. */
-static void hedge(struct set_load *load, uint64_t now_ms)
+static void hedge(struct set_load *load)
 {
-    uint32_t copy = next_copy(load);
+    struct set_choice other = next_copy(load);
+    uint64_t now_ns = uv_hrtime();
     unsigned running = 0;
 
-    if (copy >= load->entry.donor_count || load->asking) {
+    if (other.copy >= load->entry.donor_count || load->asking) {
         return;
     }
     for (unsigned i = 0; i < SET_COPIES_MAX; i++) {
         const struct load_attempt *attempt = load->attempts[i];
 
         running += attempt != NULL;
-        if (attempt != NULL && now_ms < attempt->began_ms + hedge_ms(attempt)) {
+        if (attempt != NULL &&
+            !set_hedge_is_due(now_ns - attempt->began_ns, attempt->expected_ns, other.wait_ns)) {
             return;
         }
     }
-    if (running > 0 && attempt_start(load, copy) == 0) {
-        load->tried[copy] = true;
+    if (running > 0 && attempt_start(load, other) == 0) {
+        load->tried[other.copy] = true;
         load->client->counters.set_reads_hedged++;
     }
 }
@@ -685,7 +682,7 @@ void set_loads_tick(struct data_set *set, uint64_t now_ms)
         if (load->retry_ms != 0 && now_ms >= load->retry_ms) {
             set_load_begin(load);
         } else {
-            hedge(load, now_ms);
+            hedge(load);
         }
     }
 }

@@ -57,20 +57,4 @@ void set_map_put(struct set_map *map, uint32_t morsel, const struct set_entry *e
 void set_map_forget(struct set_map *map, uint32_t morsel);
 void set_map_forget_all(struct set_map *map);
 
-/* ---- Which copy is asked ---- */
-
-struct set_copy_state
-{
-    bool tried;    /* It is not to be asked (again). */
-    bool well;     /* Nothing speaks against it. */
-    uint64_t slow; /* How long it takes, in any unit; 0: not known. */
-};
-
-enum { SET_SLOW_TIMES = 3 /* So much slower, it is asked only where there is no other. */ };
-
-/* The copy of morsel `number` to ask next of `count` whose states these are: those in whose way nothing is go first,
- * then those that are not much slower than the fastest, and of these each has its turn by the number of the morsel. Returns
- * `count` when all were tried. */
-uint32_t set_choose_copy(uint32_t number, const struct set_copy_state *states, uint32_t count);
-
 #endif
