@@ -93,10 +93,10 @@ static void who_is_not_waited_for_is_slow(void **state)
     assert_int_equal(rate(&speed, now + 2020 * ms), 100);
     donor_speed_asked(&speed, MIB, now + 2020 * ms);
     donor_speed_ended(&speed, MIB, DONOR_SPEED_LEFT, now + 3020 * ms);
-    assert_int_equal(rate(&speed, now + 3020 * ms), 1);
+    assert_int_equal(donor_speed_rate(&speed, now + 3020 * ms), MIB / 2);
     donor_speed_asked(&speed, MIB, now + 3020 * ms); /* He does not become faster by that. */
     donor_speed_ended(&speed, MIB, DONOR_SPEED_LEFT, now + 3050 * ms);
-    assert_int_equal(rate(&speed, now + 3050 * ms), 1);
+    assert_int_equal(donor_speed_rate(&speed, now + 3050 * ms), MIB / 2);
 }
 
 static void and_gets_another_chance(void **state)

@@ -79,10 +79,10 @@ void donor_speed_ended(struct donor_speed *speed, uint32_t bytes, enum donor_spe
             begin_stretch(speed, now_ns);
         }
     } else if (how == DONOR_SPEED_LEFT && took_ns >= DONOR_SPEED_STRETCH_NS) {
-        uint64_t bound = at_most(speed, bytes, now_ns), known = remembered(speed, now_ns);
+        uint64_t likely = at_most(speed, bytes / 2, now_ns), known = remembered(speed, now_ns);
 
-        if (known == 0 || bound < known) {
-            speed->rate = bound;
+        if (known == 0 || likely < known) {
+            speed->rate = likely;
             speed->measured_ns = now_ns;
         }
     }

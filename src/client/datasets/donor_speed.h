@@ -9,7 +9,7 @@
  *
  * A rate is a quarter of what is known, or all of it where the last one is older than DONOR_SPEED_STALE_NS. Who has been asked and has not
  * come as far as that by now is as slow as that shows, before he answers. What is not waited for any longer, because another copy came
- * first, makes nobody faster. Who is slow is hardly asked, and so not measured: with each DONOR_SPEED_STALE_NS without a measure he is taken
+ * first, has come by half, as far as anybody knows, and makes nobody faster. Who is slow is hardly asked, and so not measured: with each DONOR_SPEED_STALE_NS without a measure he is taken
  * to be twice as fast, until that is worth a try, or nothing is known of him.
  *
  * `asked` is the bytes that are under way, always; `rate` is 0 as long as nothing is known. Times are nanoseconds on one clock that does
