@@ -155,21 +155,22 @@ static void morsels_lie_where_they_may_and_as_many_as_can(void **state)
     }
 }
 
-/* Two copies over a round of four, as in the header. */
-static void stripes_are_dealt_round_robin(void **state)
+static const uint64_t ever[] = { UINT64_MAX, UINT64_MAX, (UINT64_C(1) << 40) - 1 },
+                      weekdays[] = { UINT64_MAX, UINT64_MAX, (UINT64_C(1) << 39) - 1 };
+
+/* Two copies over a round of four, of which one is awake then, and one is that machine. */
+static void expect_round(const donor_id *expected, const uint64_t *awake, uint64_t host)
 {
-    static const donor_id expected[] = { 1, 3, 2, 4, 3, 1, 4, 2, 1, 3 };
     struct place_candidate four[] = { { 5, 2 * MORSEL, 5, NULL },
                                       { 4, 97 * MORSEL, 4, NULL },
-                                      { 1, 100 * MORSEL, 1, NULL },
-                                      { 2, 99 * MORSEL, 2, NULL },
-                                      { 3, 98 * MORSEL, 3, NULL } };
+                                      { 1, 100 * MORSEL, 1, awake },
+                                      { 2, 99 * MORSEL, 2, ever },
+                                      { 3, 98 * MORSEL, host, NULL } };
     struct place_wanted w = {
         .count = 10, .copies = 2, .width = 2, .stripe_morsels = 2, .morsel_bytes = MORSEL
     };
     struct placed p;
 
-    (void)state;
     place_sort(four, 5);
     assert_int_equal(place_round(&w, four, 5), 4); /* Who has the least free is not in it. */
     place_deal(&w, four, 5, 4, &p);
@@ -178,6 +179,19 @@ static void stripes_are_dealt_round_robin(void **state)
         assert_int_equal(p.donors[2 * i], expected[i / 2 * 2]);
         assert_int_equal(p.donors[2 * i + 1], expected[i / 2 * 2 + 1]);
     }
+}
+
+/* As in the header. */
+static void stripes_are_dealt_round_robin(void **state)
+{
+    static const donor_id chain[] = { 1, 2, 2, 3, 3, 4, 4, 1, 1, 2 };
+    static const donor_id pairs[] = { 1, 3, 2, 4, 3, 1, 4, 2, 1, 3 };
+
+    (void)state;
+    expect_round(chain, NULL, 3);
+    expect_round(chain, ever, 3);
+    expect_round(pairs, weekdays, 3); /* One sleeps an hour. */
+    expect_round(pairs, ever, 4);     /* Two neighbours are one machine. */
 }
 
 /* The four with the most room are one machine. */

@@ -157,6 +157,7 @@ struct dealing
     const struct place_wanted *w;
     struct place_candidate *candidates;
     uint32_t count, round;
+    uint32_t step; /* From the place of a copy to that of the next one. */
 };
 
 static bool may_have(const struct dealing *d, uint32_t at, uint32_t morsel, const uint32_t *taken,
@@ -189,15 +190,40 @@ static uint32_t next_for(const struct dealing *d, uint32_t start, uint32_t morse
     return d->count;
 }
 
+/* Do copies that lie one beside the other in the round lie on different machines, none of which sleeps as far as is known? */
+static bool may_chain(const struct place_wanted *w, const struct place_candidate *candidates,
+                      uint32_t round)
+{
+    for (uint32_t i = 0; i < round; i++) {
+        const struct place_candidate *one = &candidates[i];
+
+        if (one->awake != NULL && awake_with((struct awake){ { 0 } }, one) < HOURS_WEEK) {
+            return false;
+        }
+        for (uint32_t k = 1; k < w->copies; k++) {
+            if (candidates[(i + k) % round].host == one->host) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static uint32_t step_of(const struct place_wanted *w, const struct place_candidate *candidates,
+                        uint32_t round)
+{
+    CHECK(w->copies > 0);
+    return round < w->copies || may_chain(w, candidates, round) ? 1 : round / w->copies;
+}
+
 /* How many copies of the morsel there may be, up to `wanted`: their places, into `taken`. */
 static uint32_t deal_one(const struct dealing *d, uint32_t morsel, uint32_t wanted,
                          uint32_t taken[REPLICAS_MAX], bool *short_of)
 {
     uint32_t stripe = morsel / d->w->stripe_morsels;
-    uint32_t step = d->round / d->w->copies > 0 ? d->round / d->w->copies : 1;
 
     for (uint32_t copy = 0; copy < wanted; copy++) {
-        uint32_t start = (uint32_t)(((uint64_t)stripe + (uint64_t)copy * step) % d->round);
+        uint32_t start = (uint32_t)(((uint64_t)stripe + (uint64_t)copy * d->step) % d->round);
 
         taken[copy] = next_for(d, start, morsel, taken, copy, true);
         if (taken[copy] == d->count) {
@@ -214,7 +240,7 @@ static uint32_t deal_one(const struct dealing *d, uint32_t morsel, uint32_t want
 void place_deal(const struct place_wanted *w, struct place_candidate *candidates, uint32_t count,
                 uint32_t round, struct placed *out)
 {
-    const struct dealing d = { w, candidates, count, round };
+    const struct dealing d = { w, candidates, count, round, step_of(w, candidates, round) };
     uint32_t taken[REPLICAS_MAX];
 
     CHECK(w->count <= SET_PLACE_MAX && w->copies <= REPLICAS_MAX && round <= count);

@@ -4,13 +4,19 @@
  * them is full, or away, another round is dealt (Tammineedi 2005, section 3.2). A round has `width` benefactors for each copy
  * where there are so many:
  *
- *   width 2, 2 copies, round A B C D:   stripe 0: A C   stripe 1: B D   stripe 2: C A   stripe 3: D B   stripe 4: A C
+ *   width 2, 2 copies, round A B C D:   stripe 0: A B   stripe 1: B C   stripe 2: C D   stripe 3: D A   stripe 4: A B   a chain, or
+ *                                       stripe 0: A C   stripe 1: B D   stripe 2: C A   stripe 3: D B   stripe 4: A C   pairs
  *
  * so that the copies of a stripe lie on different benefactors and, where that can be, on different hosts. Morsels of a round
  * that a benefactor cannot take (it has refused them, has not yet deleted what it had of them, or is full) go to the next one that
  * can.
  *
- * Of a round the second copies (C and D above), and further ones, are dealt to those that are awake when the ones before them sleep, as
+ * In a chain what one does not give out readers have of both of its neighbours, and those give less of what others have, too: one that is
+ * slow, or away, is made up for by all (Hsiao and DeWitt, "Chained declustering", ICDE 1990). In pairs its partner has to do all of that. But
+ * more twos of a round share morsels than in pairs, and of sets that are not whole when two of them sleep there are more. So rounds of
+ * benefactors that never sleep, as far as their hours are known, are chains, if neighbours are never the same machine; all others are pairs.
+ *
+ * Of a round of pairs the second copies (C and D above), and further ones, are dealt to those that are awake when the ones before them sleep, as
  * far as the hours of both are known (cluster/hours.h): of candidates with at least half the free space of whoever would have been next
  * that one is taken with which most hours of the week have somebody.
  *
