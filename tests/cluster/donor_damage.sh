@@ -27,15 +27,13 @@ at_donor() {
 object() {
     find "$work/$1/objects" -name "$(set_of "$2").$3"
 }
-# on_disks NAME: there are as many of each as there shall be; all_copies: and the manager says so of all.
+# on_disks NAME: there are as many of each as there shall be, or more (one that was restarted was missed for a moment); all_copies: and the manager says
+# so of all.
 on_disks() {
-    [ "$(copies_of "$1" | wc -l)" = $((copies * MORSELS)) ] && [ "$(copies_of "$1" | cut -d' ' -f2 | uniq_counts)" = "$copies" ]
+    [ "$(copies_of "$1" | cut -d' ' -f2 | sort | uniq -c | awk -v n="$copies" '$1 >= n' | wc -l)" = "$MORSELS" ]
 }
 all_copies() {
     on_disks "$1" && status_is '.morsels_short == 0'
-}
-uniq_counts() {
-    sort | uniq -c | awk '{ print $1 }' | sort -u | xargs
 }
 status_is() {
     { morsel status --json || true; } | jq -e ".donors | $1" >/dev/null
