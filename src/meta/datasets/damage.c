@@ -48,7 +48,7 @@ static bool is_named(const struct damage *d, const struct damage_copy *copy)
 
     return set != NULL && set_get(set, copy->morsel, &m) && !m.rewriting && m.length > 0 &&
            m.length == copy->length && m.digest == copy->digest &&
-           set_morsel_has(&m, copy->donor) && !set_has_evicted(&set->head, copy->morsel);
+           set_morsel_has(&m, copy->donor) && !set_has_evicted(&set->head, &m);
 }
 
 static bool gives(const struct donor *donor)
