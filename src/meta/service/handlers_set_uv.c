@@ -415,7 +415,7 @@ static int map_origin(struct request *r, const struct data_set *set, Morsel__Set
     struct origin origin;
     int rv = set != NULL && set->head.has_origin
                  ? ns_origin(r->meta->ns, set->head.number, &origin, &r->err)
-                 : MORSEL_NODATA;
+                 : MORSEL_NOENT;
 
     if (rv == 0) {
         origin_encode(&origin, &r->bytes);
@@ -423,7 +423,7 @@ static int map_origin(struct request *r, const struct data_set *set, Morsel__Set
         reply->origin.len = r->bytes.count;
         return r->bytes.failed ? MORSEL_NOMEM : 0;
     }
-    return rv == MORSEL_NODATA ? 0 : rv;
+    return rv == MORSEL_NOENT ? 0 : rv;
 }
 
 int serve_set_map(struct request *r)
@@ -499,7 +499,7 @@ static int list_origin(struct request *r, struct list_page *page, const struct d
         memcpy(url, origin.url, strnlen(origin.url, LIST_URL_MAX));
         page->items[page->count].origin = url;
     }
-    if (rv == MORSEL_NODATA || rv == MORSEL_CORRUPT || rv == MORSEL_VERSION) {
+    if (rv == MORSEL_NOENT || rv == MORSEL_CORRUPT || rv == MORSEL_VERSION) {
         return 0;
     }
     return rv == MORSEL_AGAIN && !kv_wants_enough(r->meta->kv) ? 0 : rv;
