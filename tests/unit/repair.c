@@ -695,6 +695,56 @@ static void of_two_full_disks_one_keeps_it(void **state)
     small_end(c);
 }
 
+/* It is away at once, and then nobody any more. */
+static void forget(struct cloud *c, donor_id id)
+{
+    struct donors_event e = { .type = DONORS_REPORT, .now_ms = c->now_ms };
+    struct donors_actions out = { .count = 0 };
+
+    e.report.id = id;
+    e.report.instance = c->desks[id - 1].instance;
+    e.report.leaves = true;
+    donors_step(&c->donors, &e, &out);
+    donors_forget(&c->donors, id);
+    c->desks[id - 1].up = false;
+}
+
+static void what_is_under_way_ends_where_one_is_forgotten(void **state)
+{
+    struct repair_event event = { .type = REPAIR_TICK };
+
+    (void)state;
+    for (int of_target = 0; of_target < 2; of_target++) {
+        struct cloud *c = small_full(AFTER_MS);
+        struct repair_task task;
+        uint32_t i = 0;
+
+        c->desks[0].leaving = true;
+        report(c, &c->desks[0]);
+        while (c->r.task_count == 0) {
+            turn(c);
+            c->now_ms++;
+        }
+        while (c->r.tasks[i].order == 0) {
+            i++;
+        }
+        task = c->r.tasks[i];
+        forget(c, of_target == 1 ? task.target : task.source);
+        event.type = REPAIR_TICK;
+        step(c, &event);
+        assert_int_equal(repair_is_fetching(&c->r, task.set, task.morsel, task.target),
+                         of_target == 0);
+        event.type = REPAIR_FETCHED;
+        event.fetched = task;
+        event.outcome = REPAIR_UNREACHABLE;
+        step(c, &event);
+        assert_false(repair_is_fetching(&c->r, task.set, task.morsel, task.target));
+        repair_check(&c->r);
+        cloud_end(c);
+        free(c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -720,6 +770,7 @@ int main(void)
         cmocka_unit_test(surplus_goes_first),
         cmocka_unit_test(what_nobody_can_take_stays),
         cmocka_unit_test(of_two_full_disks_one_keeps_it),
+        cmocka_unit_test(what_is_under_way_ends_where_one_is_forgotten),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

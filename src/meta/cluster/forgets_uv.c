@@ -63,7 +63,21 @@ static void look(struct meta *meta, uint64_t now_ms)
 
 /* ---- It leaves the maps ---- */
 
-/* False: it could not be written down now. */
+static void on_loaded(void *data, struct rpc_request *request, uint64_t subject)
+{
+    struct meta *meta = data;
+
+    (void)request;
+    (void)subject;
+    meta->forgets.loading = false;
+}
+
+static void wait_for_disk(struct meta *meta)
+{
+    meta->forgets.loading = loads_wait(&meta->loads, NULL, on_loaded, 0);
+}
+
+/* False: it could not be written down now; what it wants of the disk is waited for. */
 static bool write_runs(struct meta *meta, enum op_kind kind, const struct op_run *runs,
                        uint32_t count)
 {
@@ -80,6 +94,9 @@ static bool write_runs(struct meta *meta, enum op_kind kind, const struct op_run
     op.set_runs.runs = buf_slice(&list);
     rv = list.failed ? MORSEL_NOMEM : meta_execute(meta, &op, &err);
     buf_free(&list);
+    if (rv == MORSEL_AGAIN) {
+        wait_for_disk(meta);
+    }
     return rv == 0;
 }
 
@@ -104,20 +121,6 @@ static void lose(struct meta *meta, uint64_t now_ms)
 }
 
 /* ---- It is nobody any more ---- */
-
-static void on_loaded(void *data, struct rpc_request *request, uint64_t subject)
-{
-    struct meta *meta = data;
-
-    (void)request;
-    (void)subject;
-    meta->forgets.loading = false;
-}
-
-static void wait_for_disk(struct meta *meta)
-{
-    meta->forgets.loading = loads_wait(&meta->loads, NULL, on_loaded, 0);
-}
 
 static void forget(struct meta *meta)
 {
@@ -146,6 +149,14 @@ static void forget(struct meta *meta)
     finish(meta, 0);
 }
 
+/* Does repair still fetch from it, or to it? What comes of that names it. */
+static bool is_in_repair(const struct meta *meta)
+{
+    const struct donor *donor = donors_find(&meta->donors, meta->forgets.walk.donor);
+
+    return donor->repair.sources + donor->repair.targets > 0;
+}
+
 static void collect(struct meta *meta)
 {
     struct op_run runs[WASTE_RUNS];
@@ -156,7 +167,7 @@ static void collect(struct meta *meta)
     rv = ns_waste(meta->ns, meta->forgets.walk.donor, runs, WASTE_RUNS, &count, &err);
     if (rv == 0 && count > 0) {
         (void)write_runs(meta, OP_SET_COLLECTED, runs, count);
-    } else if (rv == 0) {
+    } else if (rv == 0 && !is_in_repair(meta)) {
         forget(meta);
     } else if (rv == MORSEL_AGAIN) {
         wait_for_disk(meta);

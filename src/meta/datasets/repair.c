@@ -159,8 +159,15 @@ static void task_begin(struct repair *r, const struct repair_task *wanted,
 
 static void task_end(struct repair *r, struct repair_task *task)
 {
-    repair_donor(r, task->source)->repair.sources--;
-    repair_donor(r, task->target)->repair.targets--;
+    struct donor *source = repair_donor(r, task->source);
+    struct donor *target = repair_donor(r, task->target);
+
+    if (source != NULL) {
+        source->repair.sources--;
+    }
+    if (target != NULL) {
+        target->repair.targets--;
+    }
     r->task_count--;
     r->waits = false;
     r->hottest_due = true;
@@ -170,18 +177,24 @@ static void task_end(struct repair *r, struct repair_task *task)
 static void note_outcome(struct repair *r, const struct repair_task *task,
                          enum repair_outcome outcome, uint64_t now_ms)
 {
+    struct donor *source = repair_donor(r, task->source);
+    struct donor *target = repair_donor(r, task->target);
+
+    if (source == NULL || target == NULL) {
+        return; /* Forgotten: there is nobody to be spared. */
+    }
     switch (outcome) {
     case REPAIR_DONE:
         break;
     case REPAIR_UNREACHABLE: /* Or the target reaches nobody: others ask it again soon. */
-        repair_donor(r, task->source)->repair.silent_until_ms = now_ms + SILENT_MS;
+        source->repair.silent_until_ms = now_ms + SILENT_MS;
         note_failure(r, task, task->source, now_ms + FAILED_MS);
         break;
     case REPAIR_DAMAGED:
         note_failure(r, task, task->source, now_ms + DAMAGED_MS);
         break;
     case REPAIR_NO_ROOM:
-        repair_donor(r, task->target)->repair.full_until_ms = now_ms + FULL_MS;
+        target->repair.full_until_ms = now_ms + FULL_MS;
         break;
     default:
         note_failure(r, task, task->target, now_ms + FAILED_MS);
@@ -205,44 +218,12 @@ static void end_tasks(struct repair *r, uint64_t now_ms, struct repair_actions *
         struct repair_task *task = &r->tasks[i];
         const struct donor *target = task->order != 0 ? repair_donor(r, task->target) : NULL;
 
-        if (target != NULL &&
-            (target->state == DONOR_AWAY || target->report.leaving || task->due_ms <= now_ms ||
-             target->instance != task->target_instance)) {
+        if (task->order != 0 &&
+            (target == NULL || target->state == DONOR_AWAY || target->report.leaving ||
+             task->due_ms <= now_ms || target->instance != task->target_instance)) {
             task_fail(r, task, REPAIR_FAILED, now_ms, out);
         }
     }
-}
-
-/* How gladly its copy is given up: one that leaves, then one that is away, for as long as it was not heard of. 0: not at all. */
-static uint64_t give_up_rank(const struct donor *donor, uint64_t now_ms)
-{
-    if (donor == NULL || (donor->state != DONOR_AWAY && !donor->report.leaving)) {
-        return 0;
-    }
-    return donor->report.leaving ? UINT64_MAX : now_ms - donor->heard_ms + 1;
-}
-
-/* The benefactor that is given up for the new copy: the one that it was moved off; otherwise, when the map has no room for one
- * more, one that leaves or is away. 0: there is room, or none is. */
-static donor_id given_up(const struct repair *r, const struct data_set *set,
-                         const struct set_morsel *m, donor_id off, uint64_t now_ms)
-{
-    uint64_t most = 0;
-    donor_id best = 0;
-
-    if (off != 0 && set_morsel_has(m, off)) {
-        return off;
-    }
-    for (uint32_t i = 0; m->donor_count >= set->head.copies + SET_SURPLUS && i < m->donor_count;
-         i++) {
-        uint64_t rank = give_up_rank(repair_donor(r, m->donors[i]), now_ms);
-
-        if (rank > most) {
-            most = rank;
-            best = m->donors[i];
-        }
-    }
-    return best;
 }
 
 /* Those that leave, or off which it was moved, have so much less to be moved. */
@@ -269,6 +250,7 @@ static void on_fetched(struct repair *r, const struct repair_event *event,
     const struct repair_task *told = &event->fetched;
     struct repair_task *task = repair_task_of(r, told->set, told->morsel);
     const struct data_set *set = sets_find(r->sets, told->set);
+    const struct donor *target;
     struct set_morsel m;
 
     if (task == NULL || task->target != told->target) {
@@ -283,13 +265,15 @@ static void on_fetched(struct repair *r, const struct repair_event *event,
         task_fail(r, task, event->outcome, event->now_ms, out);
         return;
     }
-    if (repair_donor(r, task->target)->report.leaving) { /* Nobody's copy is given up for that. */
+    target = repair_donor(r, task->target);
+    if (target == NULL || target->report.leaving) { /* Nobody's copy is given up for that. */
         task_fail(r, task, REPAIR_FAILED, event->now_ms, out);
         return;
     }
     r->added++;
     r->added_bytes += task->length;
-    repair_emit(out, REPAIR_ADD, task)->instead = given_up(r, set, &m, task->off, event->now_ms);
+    repair_emit(out, REPAIR_ADD, task)->instead =
+        repair_given_up(r, set, &m, task->off, event->now_ms);
     note_moved(r, &m, task);
     task_end(r, task);
 }

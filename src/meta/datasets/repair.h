@@ -249,6 +249,11 @@ struct repair_action *repair_emit(struct repair_actions *out, int type,
 bool repair_drop_distrusted(struct repair *r, const struct data_set *set,
                             const struct set_morsel *m, struct repair_actions *out);
 
+/* The benefactor that is given up for the new copy: the one that it was moved off; otherwise, when the map has no room for one
+ * more, one that leaves or is away. 0: there is room, or none is. */
+donor_id repair_given_up(const struct repair *r, const struct data_set *set,
+                         const struct set_morsel *m, donor_id off, uint64_t now_ms);
+
 /* What a morsel takes of a benefactor's disk: whole blocks. */
 uint64_t repair_file_bytes(uint32_t length);
 

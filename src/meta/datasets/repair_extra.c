@@ -68,3 +68,33 @@ bool repair_extra_stays(const struct repair *r, const struct data_set *set, uint
     return reads >= (uint64_t)REPAIR_EXTRA_KEPT_READS * HEAT_ONE * (set->head.copies + 1) &&
            is_free(r, ENOUGH_PARTS);
 }
+
+/* How gladly its copy is given up: one that leaves, then one that is away, for as long as it was not heard of. 0: not at all. */
+static uint64_t give_up_rank(const struct donor *donor, uint64_t now_ms)
+{
+    if (donor == NULL || (donor->state != DONOR_AWAY && !donor->report.leaving)) {
+        return 0;
+    }
+    return donor->report.leaving ? UINT64_MAX : now_ms - donor->heard_ms + 1;
+}
+
+donor_id repair_given_up(const struct repair *r, const struct data_set *set,
+                         const struct set_morsel *m, donor_id off, uint64_t now_ms)
+{
+    uint64_t most = 0;
+    donor_id best = 0;
+
+    if (off != 0 && set_morsel_has(m, off)) {
+        return off;
+    }
+    for (uint32_t i = 0; m->donor_count >= set->head.copies + SET_SURPLUS && i < m->donor_count;
+         i++) {
+        uint64_t rank = give_up_rank(repair_donor(r, m->donors[i]), now_ms);
+
+        if (rank > most) {
+            most = rank;
+            best = m->donors[i];
+        }
+    }
+    return best;
+}

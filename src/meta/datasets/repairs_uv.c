@@ -93,7 +93,7 @@ static void perform(struct meta *meta, const struct repair_action *action)
         break;
     case REPAIR_FORGET:
         note_failure(meta, action);
-        if (!wrote_nothing(action)) {
+        if (!wrote_nothing(action) && donors_find(&meta->donors, action->task.target) != NULL) {
             write_down(meta, action, OP_COPY_FORGET);
         }
         break;
