@@ -166,6 +166,7 @@ struct meta
     struct repair repair;       /* datasets/repairs_uv.h */
     struct heat heat;           /* datasets/heat.h */
     struct claims claims;       /* datasets/claims_uv.h */
+    bool claims_loading;        /* The disk is waited for. */
     struct damage damage;       /* datasets/damages_uv.h */
     uint64_t damage_logged_ms;  /* When the log was told last of a single copy. */
     bool repair_said;           /* In the log: morsels are short. */

@@ -213,13 +213,55 @@ static void what_does_not_count_is_deleted(void **state)
     assert_int_equal(delete_waste(&cloud), 2);
     places = claimed(&cloud, KEPT + 1);
     returned(&cloud, &cloud.two, KEPT + 1, 1000 + KEPT + 1, &places);
-    assert_int_equal(delete_waste(&cloud), 2);
+    assert_int_equal(delete_waste(&cloud), 0); /* It is another one's. */
     claims_pulse(cloud.f->meta, meta_now_ms(cloud.f->meta) + CLAIM_MS);
     assert_int_equal(cloud.f->meta->claims.count, 0);
     assert_int_equal(delete_waste(&cloud), 4);
     returned(&cloud, &cloud.one, KEPT + 1, 1000 + KEPT + 1, &places);
     assert_int_equal(delete_waste(&cloud), 2);
     assert_int_equal(copies_of(&cloud, KEPT) + copies_of(&cloud, KEPT + 1), 0);
+    cloud_close(&cloud);
+}
+
+/* Asked once more it goes where it was to go; and a benefactor that nobody knows has nothing to delete. */
+static void what_is_on_its_way_keeps_its_places(void **state)
+{
+    struct cloud cloud;
+    struct claim before, places;
+
+    cloud_open(&cloud, *state);
+    are(&cloud, &cloud.one, KEPT, 3, YOURS, 3, true);
+    for (uint32_t i = KEPT; i < KEPT + 3; i++) {
+        before = claimed(&cloud, i);
+        for (int asked = 0; asked < 8; asked++) {
+            are(&cloud, &cloud.one, i, 1, YOURS, 1, true);
+            places = claimed(&cloud, i);
+            assert_memory_equal(places.donors, before.donors, 2 * sizeof(places.donors[0]));
+        }
+    }
+    places.donors[0] = places.donors[1] = 999;
+    returned(&cloud, &cloud.one, KEPT, 1000 + KEPT, &places);
+    assert_null(sets_of_donor(ns_sets(cloud.f->meta->ns), 999));
+    cloud_close(&cloud);
+}
+
+/* Too late: another one puts it there. And what is noted of somebody else's question keeps nothing from being deleted. */
+static void what_another_one_puts_there_stays(void **state)
+{
+    struct cloud cloud;
+    struct claim places;
+    struct meta *meta;
+
+    cloud_open(&cloud, *state);
+    meta = cloud.f->meta;
+    are(&cloud, &cloud.one, KEPT, 1, YOURS, 1, true);
+    places = claimed(&cloud, KEPT);
+    returned(&cloud, &cloud.two, KEPT, 1000 + KEPT, &places);
+    assert_int_equal(delete_waste(&cloud), 0);
+    meta->loads.wanted.room = true;
+    claims_pulse(meta, meta_now_ms(meta) + CLAIM_MS);
+    assert_int_equal(meta->claims.count, 0);
+    assert_int_equal(delete_waste(&cloud), 2);
     cloud_close(&cloud);
 }
 
@@ -285,6 +327,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(one_mount_fetches_each_and_it_is_there_again),
         TEST(what_does_not_count_is_deleted),
+        TEST(what_is_on_its_way_keeps_its_places),
+        TEST(what_another_one_puts_there_stays),
         TEST(nothing_comes_back_of_what_was_deleted_or_begun_anew),
         TEST(no_room_is_taken_that_others_need),
     };

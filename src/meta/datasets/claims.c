@@ -160,19 +160,33 @@ bool claims_end(struct claims *c, client_id client, uint64_t set, uint32_t morse
     return true;
 }
 
-bool claims_over(struct claims *c, uint64_t now_ms, struct claim *out)
+const struct claim *claims_first_over(const struct claims *c, uint64_t now_ms)
 {
-    struct claim_holder *holder;
-    struct claim *claim;
+    const struct claim_holder *holder;
 
     if (list_empty(&c->order)) {
-        return false;
+        return NULL;
     }
     holder = LIST_ENTRY(list_front(&c->order), struct claim_holder, node);
-    if (now_ms < holder->until_ms) {
+    return now_ms < holder->until_ms ? NULL
+                                     : LIST_ENTRY(list_front(&holder->claims), struct claim, node);
+}
+
+void claims_drop_last(struct claims *c, uint64_t set, uint32_t morsel)
+{
+    struct claim *claim = find(c, set, morsel);
+
+    CHECK(claim != NULL && claim->copies > 0);
+    claim->copies--;
+}
+
+bool claims_over(struct claims *c, uint64_t now_ms, struct claim *out)
+{
+    const struct claim *claim = claims_first_over(c, now_ms);
+
+    if (claim == NULL) {
         return false;
     }
-    claim = LIST_ENTRY(list_front(&holder->claims), struct claim, node);
     *out = *claim;
     out->holder = NULL;
     (void)claims_end(c, claim_client(claim), claim->key.set, (uint32_t)claim->key.morsel);

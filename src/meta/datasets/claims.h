@@ -83,6 +83,12 @@ void claims_renew(struct claims *c, client_id client, uint64_t set, uint64_t now
 /* It fetches it no more. False: it does not claim it. */
 bool claims_end(struct claims *c, client_id client, uint64_t set, uint32_t morsel);
 
+/* One that is over, and stays until claims_end(). NULL: there is none. */
+const struct claim *claims_first_over(const struct claims *c, uint64_t now_ms);
+
+/* It is not to be put at the last of its donors any more. It is claimed, and there is one. */
+void claims_drop_last(struct claims *c, uint64_t set, uint32_t morsel);
+
 /* One that is over is taken out, and is in *out: its key, copies and donors. False: there is none. */
 bool claims_over(struct claims *c, uint64_t now_ms, struct claim *out);
 

@@ -49,14 +49,38 @@ static uint32_t alike(const struct request *r, const struct data_set *set, uint3
     return n;
 }
 
+/* Who asks once more for what he has claimed may have it on its way already: it goes where it was to go, if that is there still. */
+static void keep_places(const struct request *r, uint64_t set, uint32_t morsel, donor_id *donors,
+                        uint32_t copies)
+{
+    const struct claim *claim = claims_find(&r->meta->claims, set, morsel);
+
+    if (claim == NULL || claim->copies != copies || claim_client(claim) != r->rpc->node_id) {
+        return;
+    }
+    for (uint32_t i = 0; i < copies; i++) {
+        const struct donor *donor = donors_find(&r->meta->donors, claim->donors[i]);
+
+        if (donor == NULL || !donor_takes(donor)) {
+            return;
+        }
+    }
+    memcpy(donors, claim->donors, copies * sizeof(donors[0]));
+}
+
 /* As many as there are places for are claimed; those are what is left of *placed. */
 static void claim_placed(struct request *r, uint64_t set, uint32_t first, struct placed *placed)
 {
     uint32_t n = 0;
 
-    while (n < placed->count && claims_put(&r->meta->claims, r->rpc->node_id, set, first + n,
-                                           placed->donors + (size_t)n * placed->copies,
-                                           placed->copies, meta_now_ms(r->meta))) {
+    while (n < placed->count) {
+        donor_id *donors = placed->donors + (size_t)n * placed->copies;
+
+        keep_places(r, set, first + n, donors, placed->copies);
+        if (!claims_put(&r->meta->claims, r->rpc->node_id, set, first + n, donors, placed->copies,
+                        meta_now_ms(r->meta))) {
+            break;
+        }
         n++;
     }
     placed->count = n;
@@ -173,19 +197,26 @@ int serve_set_claim(struct request *r)
 
 /* ---- What was put back ---- */
 
-/* Was it to be put there, by whoever says that it was? */
-static bool is_claimed(const struct request *r, const Morsel__SetReturnedRequest *m, donor_id id)
+/* Is it to be put there, by whoever says that it was, or by another one? */
+static bool is_claimed(const struct request *r, const Morsel__SetReturnedRequest *m, donor_id id,
+                       bool by_him)
 {
     const struct claim *claim = claims_find(&r->meta->claims, m->set, m->morsel->number);
     bool found = false;
 
-    if (claim == NULL || claim_client(claim) != r->rpc->node_id) {
+    if (claim == NULL || (claim_client(claim) == r->rpc->node_id) != by_him) {
         return false;
     }
     for (uint32_t i = 0; i < claim->copies; i++) {
         found = found || claim->donors[i] == id;
     }
     return found;
+}
+
+/* It is to be deleted there, unless another one puts it there meanwhile: it would be his that goes. */
+static int take_off(struct request *r, const Morsel__SetReturnedRequest *m, donor_id id)
+{
+    return is_claimed(r, m, id, false) ? 0 : claims_forget(r->meta, m->set, m->morsel->number, id);
 }
 
 /* The process that has acknowledged it is the one that serves, and what is on its way there is no other copy. */
@@ -198,7 +229,7 @@ static bool counts(const struct request *r, const Morsel__SetReturnedRequest *m,
         instance = m->places[i]->id == id ? m->places[i]->instance : instance;
     }
     return donor != NULL && donor->told_held && donor->instance == instance &&
-           is_claimed(r, m, id) &&
+           is_claimed(r, m, id, true) &&
            !repair_is_fetching(&r->meta->repair, m->set, m->morsel->number, id) &&
            find_set(r, m->inode, m->set) != NULL;
 }
@@ -220,10 +251,10 @@ int serve_set_returned(struct request *r)
     for (size_t i = 0; rv == 0 && i < morsel->n_donors; i++) {
         rv = counts(r, m, morsel->donors[i])
                  ? claims_returned(r->meta, m->set, &came, morsel->donors[i])
-                 : claims_forget(r->meta, m->set, came.number, morsel->donors[i]);
+                 : take_off(r, m, morsel->donors[i]);
     }
     for (size_t i = 0; rv == 0 && i < morsel->n_left; i++) {
-        rv = claims_forget(r->meta, m->set, came.number, morsel->left[i]);
+        rv = take_off(r, m, morsel->left[i]);
     }
     if (rv != 0) {
         return rv;
