@@ -357,15 +357,27 @@ static void ask_to_report(struct meta *meta, const struct donor *donor)
     }
 }
 
+static void hurry(struct meta *meta, donor_id id)
+{
+    const struct donor_sets *has = sets_of_donor(ns_sets(meta->ns), id);
+    const struct donor *donor = donors_find(&meta->donors, id);
+
+    if (has != NULL && has->waste > 0 && donor != NULL) {
+        donors_host_ask(meta, donor);
+    }
+}
+
 void evictions_hurry(struct meta *meta, const struct data_set *set)
 {
     for (uint32_t i = 0; i < set->donor_count; i++) {
-        const struct donor_sets *has = sets_of_donor(ns_sets(meta->ns), set->donors[i].id);
-        const struct donor *donor = donors_find(&meta->donors, set->donors[i].id);
+        hurry(meta, set->donors[i].id);
+    }
+}
 
-        if (has != NULL && has->waste > 0 && donor != NULL) {
-            donors_host_ask(meta, donor);
-        }
+void evictions_hurry_all(struct meta *meta, const donor_id *donors, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        hurry(meta, donors[i]);
     }
 }
 

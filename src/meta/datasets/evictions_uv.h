@@ -24,6 +24,9 @@ bool evictions_make_room(struct meta *meta, uint32_t morsel_bytes, const donor_i
 /* Something of the set has left the map because its owner says so: who had it is asked to be quick with deleting it. */
 void evictions_hurry(struct meta *meta, const struct data_set *set);
 
+/* The same of a set that is gone: these had it. */
+void evictions_hurry_all(struct meta *meta, const donor_id *donors, uint32_t count);
+
 /* Every PRESENCE_PULSE_MS: ahead of who needs room, and uses are written down. */
 void evictions_pulse(struct meta *meta, uint64_t now_ms);
 

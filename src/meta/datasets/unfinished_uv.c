@@ -9,6 +9,7 @@
 #include "meta/datasets/evictions_uv.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 
 enum {
     LOOKS = 1024,      /* Sets are looked at in a step, */
@@ -74,24 +75,46 @@ static void log_let_go(const struct meta *meta, uint64_t number, inode_id inode,
              number, inode, what[fate]);
 }
 
-/* False: it could not be written down now. */
+static void on_loaded(void *data, struct rpc_request *request, uint64_t subject)
+{
+    struct meta *meta = data;
+
+    (void)request;
+    (void)subject;
+    meta->unfinished.loading = false;
+}
+
+static void wait_for_disk(struct meta *meta)
+{
+    meta->unfinished.loading = loads_wait(&meta->loads, NULL, on_loaded, 0);
+}
+
+/* False: it could not be written down now; what it wants of the disk is waited for. */
 static bool let_go(struct meta *meta, const struct data_set *set, enum unfinished_fate fate)
 {
     struct meta_op op = { .kind = OP_SET_LET_GO, .time_ns = meta_clock_ns() };
     struct errmsg err = { "" };
     uint64_t number = set->head.number;
     inode_id inode = set->head.inode;
+    uint32_t count = set->donor_count;
+    donor_id *had = calloc(count + 1, sizeof(*had)); /* Without memory nobody is hurried. */
     int rv;
 
+    for (uint32_t i = 0; had != NULL && i < count; i++) {
+        had[i] = set->donors[i].id;
+    }
     op.set_let_go.set = number;
-    evictions_hurry(meta, set);
     rv = meta_execute(meta, &op, &err); /* The set is gone by that. */
     if (rv == 0) {
         log_let_go(meta, number, inode, fate);
-    } else if (rv != MORSEL_AGAIN) {
+        evictions_hurry_all(meta, had, had != NULL ? count : 0);
+    } else if (rv == MORSEL_AGAIN) {
+        wait_for_disk(meta);
+    } else {
         log_warning(meta->log, "data set %" PRIu64 " stays for now: %s; it is tried again", number,
                     err.text[0] != 0 ? err.text : status_words(rv));
     }
+    free(had);
     return rv == 0;
 }
 
@@ -127,18 +150,9 @@ static void judge_quiet(struct meta *meta, const struct data_set *set, const str
         tell(meta, set, quiet_ns, now_ns);
     } else if (leases_recall_all(meta, inode->id) && let_go(meta, set, fate)) {
         unfinished_forget(core, number);
-    } else {
+    } else if (!meta->unfinished.loading) { /* Otherwise it is looked at again at once. */
         unfinished_again(core, number, now_ns + at_most(meta, AGAIN_MS));
     }
-}
-
-static void on_loaded(void *data, struct rpc_request *request, uint64_t subject)
-{
-    struct meta *meta = data;
-
-    (void)request;
-    (void)subject;
-    meta->unfinished.loading = false;
 }
 
 /* The one whose time has come. False: the disk is waited for. */
@@ -163,7 +177,7 @@ static bool judge(struct meta *meta, uint64_t number, int64_t now_ns)
     loads_begin(&meta->loads);
     rv = ns_inode(meta->ns, set->head.inode, &inode, &err);
     if (rv == MORSEL_AGAIN) {
-        meta->unfinished.loading = loads_wait(&meta->loads, NULL, on_loaded, 0);
+        wait_for_disk(meta);
         return false;
     }
     if (rv == 0) {
@@ -171,7 +185,7 @@ static bool judge(struct meta *meta, uint64_t number, int64_t now_ns)
     } else { /* `morsel fsck` finds a set without a file. */
         unfinished_again(core, number, now_ns + patience_ns(meta));
     }
-    return true;
+    return !meta->unfinished.loading;
 }
 
 void unfinished_pulse(struct meta *meta, uint64_t now_ms)
