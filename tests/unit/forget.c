@@ -242,12 +242,52 @@ static void its_number_is_given_to_nobody(void **state)
     close_cloud(&c);
 }
 
+/* A copy at one that leaves soon, or is distrusted, is no reason to forget; nor is it that scratch may go when it is pinned. */
+static void who_leaves_too_does_not_count(void **state)
+{
+    (void)state;
+    for (int fetched = 0; fetched < 2; fetched++) {
+        struct set_head head = { .number = 1, .inode = 1, .copies = 2, .morsel_bytes = BYTES };
+        struct set_change change = {
+            .set = 1, .morsel = { .length = BYTES, .donor_count = 2, .donors = { GONE, 3 } }
+        };
+        struct donors_event e = { .type = DONORS_REPORT };
+        struct donors_actions out;
+        struct forget f;
+        struct cloud c = { .now_ms = 1 };
+
+        sets_init(&c.sets);
+        donors_init(&c.donors, 1000);
+        for (int i = 1; i <= 3; i++) {
+            assert_int_equal(join(&c, 0, (uint8_t)i, true).id, i);
+        }
+        leave(&c, GONE, GONE);
+        head.scratch = head.pinned = true;
+        head.fetched = fetched == 1;
+        assert_int_equal(sets_reserve(&c.sets, &head, &change, 1, 0), 0);
+        sets_made(&c.sets, &head);
+        sets_apply(&c.sets, &change, 1);
+        forget_begin(&f, GONE, false);
+        look_at_all(&c, &f);
+        assert_int_equal(f.morsels, 0);
+        e.report.id = 3;
+        e.report.instance = 100 + 3;
+        e.report.report.leaving = true;
+        event(&c, &e, &out);
+        forget_begin(&f, GONE, false);
+        look_at_all(&c, &f);
+        assert_int_equal(f.morsels, fetched == 0);
+        close_cloud(&c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_nobody_else_has_is_found),
         cmocka_unit_test(all_that_it_has_leaves_the_maps),
         cmocka_unit_test(its_number_is_given_to_nobody),
+        cmocka_unit_test(who_leaves_too_does_not_count),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

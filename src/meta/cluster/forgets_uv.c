@@ -11,6 +11,8 @@
 enum {
     LOOKS = 64, /* Benefactors that are looked at in a pulse. */
     WASTE_RUNS = 1000,
+    SEEN_MS =
+        86400000, /* This manager has missed it for so long, or for as long as is said: it was not only off itself, or its clock was set. */
     KEPT_MS =
         86400000 /* One that has what nobody else has is looked at again so much later, at most. */
 };
@@ -188,10 +190,12 @@ static void begin(struct meta *meta, donor_id donor, bool forced, bool by_itself
 static bool is_overdue(struct meta *meta, const struct donor *donor, uint64_t now_ms)
 {
     uint64_t away_ms = hours_away_ms(meta, donor->record.id);
+    uint64_t overdue_ms = meta->settings->forget_donors_ms;
+    uint64_t seen_ms = now_ms - donor->since_ms;
 
-    away_ms = away_ms != 0 ? away_ms : now_ms - donor->since_ms;
+    away_ms = away_ms != 0 ? away_ms : seen_ms;
     return donor->state == DONOR_AWAY && donor->durable && now_ms >= donor->kept_until_ms &&
-           away_ms >= meta->settings->forget_donors_ms;
+           away_ms >= overdue_ms && seen_ms >= (overdue_ms < SEEN_MS ? overdue_ms : SEEN_MS);
 }
 
 static void find_overdue(struct meta *meta, uint64_t now_ms)

@@ -11,14 +11,14 @@ void forget_begin(struct forget *f, donor_id donor, bool forced)
     *f = (struct forget){ .donor = donor, .forced = forced };
 }
 
-/* Does a benefactor have it that is here? */
+/* Does a benefactor have it that is here, stays, and is trusted (cluster/blame.h)? */
 static bool is_elsewhere(const struct set_morsel *m, donor_id donor, const struct donors *donors)
 {
     for (uint32_t i = 0; i < m->donor_count; i++) {
         const struct donor *other =
             m->donors[i] != donor ? donors_find(donors, m->donors[i]) : NULL;
 
-        if (other != NULL && donor_gives(other)) {
+        if (other != NULL && donor_takes(other)) {
             return true;
         }
     }
@@ -58,11 +58,17 @@ static bool next(struct forget *f, const struct sets *sets, uint32_t *looks, boo
     return false;
 }
 
+/* Scratch that its owner has pinned is not to go; what mounts fetch again comes back all the same. */
+static bool is_needless(const struct set_head *head)
+{
+    return set_may_go(head) && (head->fetched || !head->pinned);
+}
+
 /* Would its bytes be gone? */
 static bool is_last(struct forget *f, const struct data_set *set, const struct set_morsel *m,
                     const struct donors *donors)
 {
-    if (set_may_go(&set->head) || is_elsewhere(m, f->donor, donors)) {
+    if (is_needless(&set->head) || is_elsewhere(m, f->donor, donors)) {
         return false;
     }
     f->sets += f->last_set != set->head.number;
