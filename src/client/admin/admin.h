@@ -126,7 +126,7 @@ int recover_force(const struct admin_arguments *arguments);
 int command_rebalance(const struct admin_arguments *arguments);
 int command_iod(const struct admin_arguments *arguments);
 int iod_remove(const struct admin_arguments *arguments);
-int donors_forget(const struct admin_arguments *arguments);
+int donors_forget(const struct admin_arguments *arguments); /* Two operands. */
 int command_cluster(const struct admin_arguments *arguments);
 
 #endif

@@ -5,11 +5,8 @@
 #include "common.pb-c.h"
 #include "dataset.pb-c.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { BLAME_LIED = 2 }; /* Of the wire: enum blame_kind of the manager. */
 
@@ -75,19 +72,6 @@ json_t *distrusted_json(const Morsel__StatusReply *status)
     return list;
 }
 
-/* 0: it is none. */
-static uint32_t donor_number(const char *text)
-{
-    char *end;
-    unsigned long long number;
-
-    errno = 0;
-    number = strtoull(text, &end, 10);
-    return errno == 0 && text[0] >= '0' && text[0] <= '9' && *end == '\0' && number <= UINT32_MAX
-               ? (uint32_t)number
-               : 0;
-}
-
 int donors_trust(const struct admin_arguments *arguments)
 {
     Morsel__DonorTrustRequest request = MORSEL__DONOR_TRUST_REQUEST__INIT;
@@ -96,15 +80,9 @@ int donors_trust(const struct admin_arguments *arguments)
     void *reply;
     int code, rv;
 
-    if (arguments->operands_count != 2 || strcmp(arguments->operands[0], "trust") != 0) {
-        return admin_failed(ADMIN_USAGE, "what donors knows beside nothing is `morsel donors trust "
-                                         "ID`, with the ID that `morsel donors` shows");
-    }
-    if ((request.id = donor_number(arguments->operands[1])) == 0) {
-        return admin_failed(ADMIN_USAGE,
-                            "\"%s\" is no benefactor's number; `morsel donors` shows "
-                            "them",
-                            arguments->operands[1]);
+    request.id = admin_donor_number(arguments->operands[1]);
+    if (request.id == 0) {
+        return ADMIN_USAGE;
     }
     code = admin_open_manager(&admin, &arguments->settings);
     if (code != ADMIN_OK) {

@@ -13,7 +13,7 @@ void donor_print_blame(const Morsel__Donor *donor, const char *indent);
 void distrusted_print(const Morsel__StatusReply *status);
 json_t *distrusted_json(const Morsel__StatusReply *status);
 
-/* morsel donors trust ID */
+/* morsel donors trust ID: two operands. */
 int donors_trust(const struct admin_arguments *arguments);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { PAGES_MAX = 64 }; /* Each is of hundreds: more is no manager's answer. */
 
@@ -198,9 +199,6 @@ static int list_donors(const struct admin_arguments *arguments)
     struct admin admin;
     int code;
 
-    if (arguments->operands_count > 0) {
-        return donors_forget(arguments);
-    }
     code = admin_open_manager(&admin, &arguments->settings);
     if (code != ADMIN_OK) {
         return code;
@@ -218,8 +216,18 @@ static int list_donors(const struct admin_arguments *arguments)
 
 int command_donors(const struct admin_arguments *arguments)
 {
-    if (arguments->operands_count > 0) {
+    const char *word = arguments->operands_count > 0 ? arguments->operands[0] : "";
+
+    if (arguments->operands_count == 0) {
+        return list_donors(arguments);
+    }
+    if (arguments->operands_count == 2 && strcmp(word, "forget") == 0) {
+        return donors_forget(arguments);
+    }
+    if (arguments->operands_count == 2 && strcmp(word, "trust") == 0) {
         return donors_trust(arguments);
     }
-    return list_donors(arguments);
+    return admin_failed(ADMIN_USAGE, "beside nothing donors knows `morsel donors forget ID` and "
+                                     "`morsel donors trust ID`, with the ID that `morsel donors` "
+                                     "shows");
 }

@@ -4,7 +4,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 enum { ASK_NS = 50000000 };
@@ -39,10 +38,6 @@ int donors_forget(const struct admin_arguments *arguments)
     struct admin admin;
     int code;
 
-    if (arguments->operands_count != 2 || strcmp(arguments->operands[0], "forget") != 0) {
-        return admin_failed(ADMIN_USAGE,
-                            "give \"forget\" and the number of a benefactor, or nothing");
-    }
     request.id = admin_donor_number(arguments->operands[1]);
     request.force = arguments->settings.force;
     if (request.id == 0) {
