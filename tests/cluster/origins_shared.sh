@@ -26,7 +26,6 @@ server=$!
 children+=("$server")
 wait_for 60 "the web server listens" test -e "$work/port"
 morsel stage --quiet "http://${host_of[here]}:$(cat "$work/port")/tail" "$stage/set"
-full=$(morsel donors --json | jq .used)
 of() {
     morsel datasets --json | jq -r ".datasets[] | select(.inode == $(stat -c %i "$stage/set/tail")) | .$1"
 }
@@ -37,6 +36,8 @@ is() {
 uses() {
     test "$(morsel donors --json | jq .used)" "$@"
 }
+wait_for 60 "both copies of all are told" uses -ge $((size_mib << 21)) # Benefactors say now and then what they have.
+full=$(morsel donors --json | jq .used)
 # evict: the tail goes, and is deleted at the benefactors: what is still to be deleted there comes back nowhere.
 evict() {
     wait_for 60 "the tail may be evicted" morsel evict "$stage/set/tail" --keep "${kept_mib}M"
@@ -55,6 +56,17 @@ whole() {
 # ---- Two mounts at once: each byte once, for both and for the benefactors.
 
 evict
+start_mount never no_origins
+never=$mnt
+sleep 600 <"$never/set/tail" & # What is known of a file that is open is not forgotten.
+holder=$!
+children+=("$holder")
+is_held() {
+    [ "$(readlink "/proc/$holder/fd/0")" = "$never/set/tail" ]
+}
+wait_for 60 "it is open" is_held
+dd if="$never/set/tail" of=/dev/null bs=1M skip=$kept_mib count=1 status=none 2>"$work/said" && fail "what was evicted is read without its origin"
+grep -q "Input/output error" "$work/said" || fail "without its origin: $(cat "$work/said")"
 start_mount one
 one=$mnt
 start_mount two
@@ -66,9 +78,22 @@ wait "$reader" || fail "the other mount did not read it"
 [ "$(given)" -ge $missing ] || fail "no more than $(given) bytes were fetched: $(cat "$work/requests")"
 [ "$(given)" -lt $((missing * 3 / 2)) ] || fail "the mounts did not share: $(given) bytes for $missing: $(cat "$work/requests")"
 note "two mounts: $(given) bytes for $missing, $(grep -c "^GET" "$work/requests") questions"
-wait_for 60 "all of it is there again" is morsels_evicted 0
+# What found no place, or was dropped by a benefactor with too much to do, is fetched once more when somebody reads it.
+back() {
+    is morsels_evicted 0 && return
+    whole "$one"
+    is morsels_evicted 0
+}
+wait_for 60 "all of it is there again" back
 wait_for 60 "with all its copies" is morsels_short 0
 wait_for 60 "which take what they took" uses -eq "$full"
+
+# ---- Who has known it as evicted, and visits no origin, reads it now; who is held up by what it knew hears it within a second.
+
+wait_for 60 "a mount that visits no origin reads it" cmp "$work/www/tail" "$never/set/tail"
+kill "$holder"
+wait "$holder" 2>/dev/null || true
+stop_mount never
 stop_mount one
 stop_mount two
 

@@ -156,7 +156,27 @@ void set_claim_end(struct data_set *set, uint32_t first, uint32_t count)
     }
 }
 
-void set_claim_renew(struct data_set *set)
+/* ---- What is under way ---- */
+
+static void on_renewed(struct meta_call *call, int status, void *message)
 {
-    say(set, 0, 0, false);
+    struct set_renewal *renewal = CONTAINER_OF(call, struct set_renewal, call);
+    struct data_set *set = renewal->set;
+
+    (void)status;
+    (void)message;
+    renewal->running = false;
+    set_unref(set);
+}
+
+void set_claim_renew(struct set_renewal *renewal, struct data_set *set)
+{
+    if (renewal->running || client_is_ending(set->client)) {
+        return;
+    }
+    renewal->set = set;
+    renewal->running = start(&renewal->call, set, 0, 0, false, on_renewed) == 0;
+    if (renewal->running) {
+        (void)set_ref(set);
+    }
 }

@@ -13,6 +13,7 @@ enum {
     WRONG_ROUNDS_MAX = 2, /* So often all copies are asked, when none is away and all are wrong. */
     LOADING_BYTES_MAX = 256 << 20,
     EVICTED_LOG_MS = 1000,
+    ASK_ANEW_MS = 1000,
     ORIGIN_AFTER_MS =
         2000 /* So long benefactors that only had too much to do get another chance. */
 };
@@ -394,10 +395,11 @@ static void ask(struct set_load *load)
     }
 }
 
+/* Copies that are here and wrong get no better by waiting. */
 static bool is_for_origin(const struct set_load *load, uint64_t now_ms)
 {
     return load->entry.donor_count == 0 || now_ms >= load->origin_from_ms ||
-           set_origin_gives(load->set);
+           (!load->away && load->wrong_rounds > 0) || set_origin_gives(load->set);
 }
 
 /* Nobody who has it could be had. The manager may know others soon. */
@@ -509,11 +511,32 @@ static void with_entry(struct set_load *load, const struct set_entry *entry)
     }
 }
 
+bool set_may_ask_anew(const struct data_set *set)
+{
+    return set->asked_anew_ms == 0 || uv_now(set->client->loop) >= set->asked_anew_ms + ASK_ANEW_MS;
+}
+
+/* All pages are forgotten: who reads through the set meets others that say the same. */
+static bool ask_anew(struct set_load *load)
+{
+    if (list_empty(&load->readers) || load->asked_anew || !set_may_ask_anew(load->set)) {
+        return false;
+    }
+    load->asked_anew = true;
+    load->set->asked_anew_ms = uv_now(load->client->loop);
+    set_map_forget_all(&load->set->map);
+    set_load_begin(load);
+    return true;
+}
+
 void set_load_origin_failed(struct set_load *load)
 {
     list_remove(&load->origin_node);
     load->at_origin = false;
     if (load->entry.evicted) {
+        if (ask_anew(load)) {
+            return;
+        }
         set_log_evicted(load->set, (uint32_t)load->key.morsel);
         load_end(load, list_empty(&load->readers) ? MORSEL_CANCELED : MORSEL_IO);
     } else { /* Its benefactors may come back. */

@@ -46,8 +46,9 @@ struct set_origin
     struct list parts;   /* struct part */
     uint32_t parts_count;
     struct origin_pace pace;
-    uint64_t heard_ms;       /* When bytes came last. */
-    uint64_t renew_ms;       /* The manager is told that what we claim is on its way. */
+    uint64_t heard_ms; /* When bytes came last. */
+    uint64_t renew_ms; /* The manager is told that what we claim is on its way. */
+    struct set_renewal renewal;
     bool gave;               /* They ever did. */
     uint64_t pause_until_ms; /* It is not visited before. */
 };
@@ -573,6 +574,17 @@ static bool waits_too_long(const struct set_origin *o, const struct set_load *lo
            (now_ms >= heard_ms + silent_ms(o->set) || now_ms >= load->origin_ms + PART_MS_MAX);
 }
 
+/* What was put back is evicted no more. Not while something is fetched: stretches go by what the map says (goes_on()). */
+static void forget_evicted(struct set_origin *o)
+{
+    struct data_set *set = o->set;
+
+    if (set->returned && set->returning == 0 && o->parts_count == 0 && list_empty(&o->waiting)) {
+        set->returned = false;
+        set_map_forget_all(&set->map);
+    }
+}
+
 void set_origin_tick(struct data_set *set, uint64_t now_ms)
 {
     struct set_origin *o = set->origin;
@@ -592,8 +604,9 @@ void set_origin_tick(struct data_set *set, uint64_t now_ms)
     }
     if ((o->parts_count > 0 || set->returning > 0) && now_ms >= o->renew_ms) {
         o->renew_ms = now_ms + CLAIM_RENEW_MS;
-        set_claim_renew(set);
+        set_claim_renew(&o->renewal, set);
     }
+    forget_evicted(o);
     list_init(&late);
     LIST_FOREACH_SAFE(node, &o->waiting)
     {

@@ -52,7 +52,9 @@ struct data_set
     bool dropped, sealed, sealing, stored_here;
     uint64_t
         evicted_logged_ms; /* When the log was last told that somebody wants what was evicted. */
-    struct list node;      /* In data_sets.all. */
+    uint64_t
+        asked_anew_ms; /* When the manager was last asked whether that is still so; 0: never. */
+    struct list node;  /* In data_sets.all. */
 
     struct set_map map;
     uint64_t
@@ -63,6 +65,7 @@ struct data_set
 
     struct set_origin *origin; /* NULL: nobody has wanted anything of there. */
     unsigned returning;        /* Morsels of there on their way back to benefactors. */
+    bool returned;             /* Some are there by now, and the map may not say so. */
 
     struct set_places places;
     struct list placing; /* struct open_morsel: wait for places. */
@@ -170,8 +173,16 @@ void set_claim_cancel(struct set_claim *claim); /* `done` runs soon, later. */
 /* They are not fetched, or not put back: others may claim them. */
 void set_claim_end(struct data_set *set, uint32_t first, uint32_t count);
 
-/* All that is claimed of the set is still on its way. */
-void set_claim_renew(struct data_set *set);
+/* Zeroed, one for each set: a manager that is away is told once when it is back, and not as often as it was to be. */
+struct set_renewal
+{
+    struct meta_call call;
+    struct data_set *set; /* One reference, while it runs. */
+    bool running;
+};
+
+/* All that is claimed of the set is still on its way. Nothing happens while one runs, or without memory. */
+void set_claim_renew(struct set_renewal *renewal, struct data_set *set);
 
 /* ---- set_return_uv.c ---- */
 
@@ -209,6 +220,7 @@ struct set_load
     uint64_t room_bytes; /* That it has of data_sets.loading_bytes. */
     struct load_attempt *attempts[SET_COPIES_MAX]; /* By copy of the entry; NULL: none runs. */
     bool tried[SET_COPIES_MAX];
+    bool asked_anew;         /* What the map said of it was evicted: asked for a second time. */
     bool away;               /* One of those that were tried could not be had. */
     unsigned wrong_rounds;   /* In which all were wrong. */
     int status;              /* Of the last failure. */
@@ -233,6 +245,10 @@ void set_load_origin_failed(struct set_load *load);
 
 /* Of one that is new, and has a reader: it begins. */
 void set_load_begin(struct set_load *load);
+
+/* What is known as evicted may have come back by what another mount fetched: is the manager to be asked before somebody hears EIO? Once a
+ * second at most. */
+bool set_may_ask_anew(const struct data_set *set);
 
 /* Who reads it hears EIO: say why, once in a while. */
 void set_log_evicted(struct data_set *set, uint32_t morsel);

@@ -35,7 +35,7 @@ static int look_up(const struct set_read *read)
     if (!entry.stored || entry.length == 0) {
         return MORSEL_OK;
     }
-    if (entry.evicted && !set_origin_may(read->set)) {
+    if (entry.evicted && !set_origin_may(read->set) && !set_may_ask_anew(read->set)) {
         set_log_evicted(read->set, morsel);
         return MORSEL_IO;
     }

@@ -26,6 +26,7 @@ struct set_return
     struct meta_call call;
     struct data_set *set;
     uint32_t morsel, length, digest;
+    uint32_t held; /* So many of data_sets.returning_bytes are its own. */
     struct payload *pieces[SET_PIECES_MAX];
     uint32_t copies_count;
     struct
@@ -43,14 +44,22 @@ static uint32_t pieces_of(uint32_t length)
     return (length + SET_PIECE_BYTES - 1) / SET_PIECE_BYTES;
 }
 
+/* Nobody is to get its bytes any more. */
+static void drop_bytes(struct set_return *r)
+{
+    for (unsigned i = 0; i < SET_PIECES_MAX; i++) {
+        payload_drop(r->pieces[i]);
+        r->pieces[i] = NULL;
+    }
+    r->set->client->data.sets->returning_bytes -= r->held;
+    r->held = 0;
+}
+
 static void return_free(struct set_return *r)
 {
     struct data_set *set = r->set;
 
-    for (unsigned i = 0; i < SET_PIECES_MAX; i++) {
-        payload_drop(r->pieces[i]);
-    }
-    set->client->data.sets->returning_bytes -= r->length;
+    drop_bytes(r);
     set->returning--;
     free(r);
     set_unref(set);
@@ -63,6 +72,7 @@ static void on_told(struct meta_call *call, int status, void *message)
     struct set_return *r = CONTAINER_OF(call, struct set_return, call);
 
     (void)message;
+    r->set->returned = r->set->returned || status == 0;
     if (status != 0) { /* It deletes what it has not heard of (claims.h). */
         log_debug(r->set->client->options.log,
                   "morsel %u of data set %lu: the manager did not hear that it was put back: %s",
@@ -78,6 +88,7 @@ static void tell(struct set_return *r)
     Morsel__DonorPlace items[REPLICAS_MAX], *places[REPLICAS_MAX];
     donor_id donors[REPLICAS_MAX], left[REPLICAS_MAX];
 
+    drop_bytes(r); /* The manager may be away for long. */
     for (uint32_t i = 0; i < r->copies_count; i++) {
         if (r->copies[i].failed) {
             left[morsel.n_left++] = r->copies[i].donor;
@@ -194,7 +205,8 @@ static struct set_return *return_new(struct data_set *set, uint32_t morsel,
         r->morsel = morsel;
         r->length = entry->length;
         r->digest = entry->digest;
-        sets->returning_bytes += r->length;
+        r->held = r->length;
+        sets->returning_bytes += r->held;
         set->returning++;
     }
     return r;
