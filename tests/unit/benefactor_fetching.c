@@ -170,8 +170,8 @@ static uint32_t digest_of(const struct source *s)
     return digest;
 }
 
-static void order_from(struct source *s, uint32_t morsel, uint32_t digest, uint32_t id,
-                       const char *address)
+static void push(struct source *s, int type, uint32_t morsel, uint32_t digest, uint32_t id,
+                 const char *address)
 {
     Morsel__DonorFetch fetch = MORSEL__DONOR_FETCH__INIT;
     Morsel__DonorPlace place = MORSEL__DONOR_PLACE__INIT;
@@ -185,8 +185,13 @@ static void order_from(struct source *s, uint32_t morsel, uint32_t digest, uint3
     fetch.length = s->length;
     fetch.digest = digest;
     fetch.source = &place;
-    assert_true(
-        rpc_push(s->b.manager_server, ROLE_BENEFACTOR, DONOR, MSG_DONOR_FETCH, &fetch.base));
+    assert_true(rpc_push(s->b.manager_server, ROLE_BENEFACTOR, DONOR, type, &fetch.base));
+}
+
+static void order_from(struct source *s, uint32_t morsel, uint32_t digest, uint32_t id,
+                       const char *address)
+{
+    push(s, MSG_DONOR_FETCH, morsel, digest, id, address);
 }
 
 static void order(struct source *s, uint32_t morsel)
@@ -360,6 +365,20 @@ static void some_are_fetched_at_a_time(void **state)
     source_end(s);
 }
 
+/* It looks at the copy that another benefactor has of a morsel, and is to fetch it, too. */
+static void a_look_and_a_fetch_of_one_morsel_are_both_carried_out(void **state)
+{
+    struct source *s = source_new(LENGTH, 64 << 20);
+
+    (void)state;
+    s->silent = true;
+    push(s, MSG_DONOR_CHECK, 3, digest_of(s), SOURCE, rpc_server_address(s->server));
+    bench_until(&s->b, &s->reads, 1);
+    order(s, 3);
+    bench_until(&s->b, &s->reads, 2);
+    source_end(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -371,6 +390,7 @@ int main(void)
         cmocka_unit_test(without_room_nothing_is_taken),
         cmocka_unit_test(what_came_of_it_is_told_in_the_end),
         cmocka_unit_test(some_are_fetched_at_a_time),
+        cmocka_unit_test(a_look_and_a_fetch_of_one_morsel_are_both_carried_out),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
