@@ -258,7 +258,9 @@ static void test_what_was_evicted_comes_back(void **state)
     assert_int_equal(evict_end(set), 4);
     assert_int_equal(bring_back(f, number, 6, 1), 0); /* There it is still to be deleted. */
     assert_int_equal(evicted(set), 0xf0);
+    assert_int_equal(ns_super(f->ns)->store_version, STORE_VERSION_EVICTION);
     assert_int_equal(bring_back(f, number, 6, 3), 0);
+    assert_int_equal(ns_super(f->ns)->store_version, STORE_VERSION_LET_GO);
     assert_int_equal(evicted(set), 0xb0);
     assert_int_equal(set->head.kept, 4);
     assert_int_equal(evict_end(set), 7);

@@ -98,6 +98,7 @@ static int add(struct ns_txn *t, const struct data_set *set, struct set_morsel *
     m->donors[m->donor_count++] = t->op->set_copy.donor;
     rv = become(t, set, m, instead);
     if (rv == 0 && comes_back) {
+        txn_needs_version(t, STORE_VERSION_LET_GO); /* Who knew of no return would forget it. */
         keep_more(t, set, m);
     }
     return rv;

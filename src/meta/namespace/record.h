@@ -53,7 +53,7 @@
  * because mounts fetch it again, which others would not; STORE_VERSION_RESERVED once a data set was reserved;
  * STORE_VERSION_YIELD once a benefactor has given up a copy for want of room (OP_COPY_YIELD), and
  * STORE_VERSION_LET_GO once a data set was let go that nobody went on with, or a benefactor
- * was forgotten: others would take the log for damaged there. */
+ * was forgotten, or a morsel that was evicted has come back (OP_COPY_BACK): others would take the log for damaged there. */
 enum {
     RECORD_VERSION = 1,
     STORE_VERSION_FIRST = 1,
