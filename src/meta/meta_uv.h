@@ -98,6 +98,7 @@ struct doors
         char address[MEMBER_ADDRESS_BYTES_MAX + 1];
     } knocks[DOORS_AT_ONCE];
     uint64_t looked_ms;
+    uint64_t warned_ms; /* That most are shut; 0: never. */
 };
 
 /* What is known of how data sets are used (datasets/evictions_uv.h). */

@@ -162,12 +162,36 @@ static void who_comes_from_elsewhere_is_knocked_at_there(void **state)
     world_free(w);
 }
 
+/* Those that are always due again, for nobody opens, are not before those behind them. */
+static void many_that_are_silent_keep_nobody_from_being_knocked_at(void **state)
+{
+    struct world *w = world_new(DESKS);
+    enum door_news news;
+
+    (void)state;
+    (void)knock(w, 0, &news);
+    w->now_ms += DOOR_OPEN_MS;
+    for (donor_id id = 1; id <= DESKS; id++) { /* One at a time, and all are due. */
+        struct donor *donor = doors_next(&w->d, w->now_ms);
+
+        assert_non_null(donor);
+        assert_int_equal(donor->record.id, id);
+        (void)doors_knocked(&w->d, id, "10.0.0.1:1", false, w->now_ms);
+        w->now_ms += DOOR_SHUT_MS;
+    }
+    join(w, 3, 7, "10.0.0.1:1"); /* Before 1, at which it was longer ago. */
+    assert_int_equal(doors_next(&w->d, w->now_ms)->record.id, 3);
+    assert_int_equal(doors_next(&w->d, w->now_ms)->record.id, 4);
+    world_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_that_is_found_shut_twice_gets_nothing_until_it_opens),
         cmocka_unit_test(when_most_are_shut_none_is),
         cmocka_unit_test(who_comes_from_elsewhere_is_knocked_at_there),
+        cmocka_unit_test(many_that_are_silent_keep_nobody_from_being_knocked_at),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -106,7 +106,7 @@ struct donor_door
 {
     bool shut, knocking;
     uint8_t failures; /* In a row, DOOR_FAILURES at most. */
-    uint64_t due_ms;  /* The next knock. */
+    uint64_t due_ms;  /* The next knock; 0: none since it has joined. */
 };
 
 struct donor
@@ -150,6 +150,7 @@ struct donors
     donor_id next;        /* Never given yet; 0: there are no more. */
     uint64_t donated, used;
     uint32_t shut;                /* Of those that are here: they cannot be reached (doors.h). */
+    donor_id knocked;             /* At that one last. */
     uint32_t leaving, giving_way; /* Of those that are here: they leave; they have an excess. */
     uint32_t look_ms;
     uint64_t looks; /* Deadlines that came: what all this costs beside the answers. */

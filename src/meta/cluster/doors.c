@@ -12,19 +12,33 @@ static void count(struct donors *d)
     }
 }
 
+static bool is_due(const struct donor *donor, uint64_t now_ms)
+{
+    return donor->state == DONOR_HERE && donor->address[0] != '\0' && !donor->door.knocking &&
+           donor->door.due_ms <= now_ms;
+}
+
 struct donor *doors_next(struct donors *d, uint64_t now_ms)
 {
+    uint32_t behind = donors_from(d, d->knocked + 1);
+    struct donor *next = NULL;
+
     count(d);
     for (uint32_t i = 0; i < d->count; i++) {
-        struct donor *donor = d->items[i];
+        struct donor *donor = d->items[(behind + i) % d->count];
 
-        if (donor->state == DONOR_HERE && donor->address[0] != '\0' && !donor->door.knocking &&
-            donor->door.due_ms <= now_ms) {
-            donor->door.knocking = true;
-            return donor;
+        if (is_due(donor, now_ms) && (next == NULL || donor->door.due_ms == 0)) {
+            next = donor;
+            if (donor->door.due_ms == 0) {
+                break;
+            }
         }
     }
-    return NULL;
+    if (next != NULL) {
+        next->door.knocking = true;
+        d->knocked = next->record.id;
+    }
+    return next;
 }
 
 enum door_news doors_knocked(struct donors *d, donor_id id, const char *address, bool open,
@@ -38,7 +52,7 @@ enum door_news doors_knocked(struct donors *d, donor_id id, const char *address,
     }
     donor->door.knocking = false;
     if (strcmp(donor->address, address) != 0) { /* It is elsewhere by now. */
-        donor->door.due_ms = now_ms;
+        donor->door.due_ms = 0;
         return DOOR_AS_BEFORE;
     }
     was = donor->door.shut;

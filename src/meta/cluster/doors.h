@@ -25,7 +25,8 @@ enum {
 
 enum door_news { DOOR_AS_BEFORE, DOOR_SHUT, DOOR_OPENED };
 
-/* At whom it is time to knock; the caller does, and says what came of it. NULL: at nobody. */
+/* At whom it is time to knock: first who has joined since the last knock, then the next one behind the last, so that many silent ones
+ * keep nobody from being knocked at; the caller does, and says what came of it. NULL: at nobody. */
 struct donor *doors_next(struct donors *d, uint64_t now_ms);
 
 /* What came of it: somebody has opened at that address, or nobody. */

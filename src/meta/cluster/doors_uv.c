@@ -5,7 +5,24 @@
 
 #include <string.h>
 
-enum { LOOK_MS = 1000 };
+enum { LOOK_MS = 1000, WARN_MS = 3600000 };
+
+/* So many cannot all be shut: the manager cannot tell. */
+static void warn_most(struct meta *meta)
+{
+    uint64_t now_ms = meta_now_ms(meta);
+
+    if (meta->doors.warned_ms != 0 && now_ms - meta->doors.warned_ms < WARN_MS) {
+        return;
+    }
+    meta->doors.warned_ms = now_ms;
+    log_warning(
+        meta->log,
+        "nobody opens to the manager at %u of the %u benefactors that are here: its own firewall "
+        "or network may not let it out, and none of them is taken for shut; let this machine "
+        "connect to their ports, so that nothing is placed where clients find nobody",
+        meta->donors.shut, meta->donors.here);
+}
 
 static void on_knocked(void *data, enum knock_outcome outcome)
 {
@@ -16,7 +33,12 @@ static void on_knocked(void *data, enum knock_outcome outcome)
     const struct donor *donor = donors_find(&meta->donors, k->donor);
 
     k->knock = NULL;
-    if (donor != NULL && news != DOOR_AS_BEFORE) {
+    if (donor == NULL || news == DOOR_AS_BEFORE) {
+        return;
+    }
+    if (news == DOOR_SHUT && !doors_is_shut(&meta->donors, donor)) {
+        warn_most(meta);
+    } else {
         donors_host_log_door(meta, donor, news == DOOR_SHUT);
     }
 }

@@ -146,7 +146,8 @@ static bool blame_fill(const struct donor *donor, uint64_t now_ms, Morsel__Donor
     return blame->damaged + blame->lied > 0;
 }
 
-static void fill(struct page *page, uint32_t i, const struct donor *donor, uint64_t now_ms)
+static void fill(struct page *page, uint32_t i, const struct donors *d, const struct donor *donor,
+                 uint64_t now_ms)
 {
     Morsel__Donor *m = page->pointers[i] = &page->donors[i];
     Morsel__DonorReport *report = m->report = &page->reports[i];
@@ -168,7 +169,7 @@ static void fill(struct page *page, uint32_t i, const struct donor *donor, uint6
     report->leaving = donor->says_leaving;
     report->excess = donor->report.excess;
     report->pressed = donor->report.pressed;
-    m->shut = donor->state == DONOR_HERE && donor->door.shut;
+    m->shut = donor->state == DONOR_HERE && doors_is_shut(d, donor);
     m->left = donor_left_fill(donor, &page->left[i]) ? &page->left[i] : NULL;
     m->blame = blame_fill(donor, now_ms, &page->blame[i]) ? &page->blame[i] : NULL;
 }
@@ -211,7 +212,7 @@ int serve_donor_list(struct request *r)
     }
     for (; at < d->count && count < PAGE_MAX; at++) {
         if (d->items[at]->durable) {
-            fill(page, count++, d->items[at], meta_now_ms(r->meta));
+            fill(page, count++, d, d->items[at], meta_now_ms(r->meta));
         }
     }
     reply.donors = page->pointers;

@@ -60,7 +60,7 @@ static void runs_reply_pack(const struct runs_reply *reply, Morsel__SetRun **run
 
         report.left = donor_left_fill(donor, &left) ? &left : NULL;
         report.soon = report.left != NULL && relocate_goes_on(donor);
-        report.shut = donor != NULL && donor->door.shut;
+        report.shut = donor != NULL && doors_is_shut(&reply->meta->donors, donor);
     }
     rpc_reply(reply->request, reply->held ? &held.base : &report.base, NULL);
 }
