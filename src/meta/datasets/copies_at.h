@@ -23,8 +23,4 @@ bool copies_at_next(const struct sets *sets, donor_id id, enum copies_kind kind,
 uint32_t copies_elsewhere(const struct repair *r, const struct data_set *set,
                           const struct set_morsel *m, donor_id id, uint64_t now_ms);
 
-/* Do those that count beside that benefactor's, which is known, all lie on one machine (by name), and its own on another one? */
-bool copies_on_other_host(const struct repair *r, const struct data_set *set,
-                          const struct set_morsel *m, donor_id id, uint64_t now_ms);
-
 #endif

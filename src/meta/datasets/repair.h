@@ -254,6 +254,11 @@ bool repair_drop_distrusted(struct repair *r, const struct data_set *set,
 donor_id repair_given_up(const struct repair *r, const struct data_set *set,
                          const struct set_morsel *m, donor_id off, uint64_t now_ms);
 
+/* Do those that count beside that benefactor's, which is known, all lie on one machine (by name), and its own on another one?
+ * copies_at.c */
+bool copies_on_other_host(const struct repair *r, const struct data_set *set,
+                          const struct set_morsel *m, donor_id id, uint64_t now_ms);
+
 /* What a morsel takes of a benefactor's disk: whole blocks. */
 uint64_t repair_file_bytes(uint32_t length);
 
