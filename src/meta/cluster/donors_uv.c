@@ -169,7 +169,9 @@ void donors_host_ask(struct meta *meta, const struct donor *donor)
 bool donors_host_recount(struct meta *meta, const struct donor *donor, uint64_t bytes)
 {
     enum donor_recount recount =
-        donors_recount(&meta->donors, donor->record.id, bytes, meta_now_ms(meta));
+        doors_may_get(&meta->donors, donor)
+            ? donors_recount(&meta->donors, donor->record.id, bytes, meta_now_ms(meta))
+            : DONOR_COUNTED;
 
     if (recount == DONOR_ASK) {
         donors_host_ask(meta, donor);

@@ -124,11 +124,21 @@ static bool last_below(const struct data_set *set, uint32_t end, struct set_mors
     return false;
 }
 
+bool evict_has_copies(const struct data_set *set)
+{
+    for (uint32_t i = 0; i < set->donor_count; i++) {
+        if (set->donors[i].morsels > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 uint32_t evict_end(const struct data_set *set)
 {
     struct set_morsel m;
 
-    return last_below(set, SET_MORSELS_MAX, &m) ? m.number + 1 : 0;
+    return evict_has_copies(set) && last_below(set, SET_MORSELS_MAX, &m) ? m.number + 1 : 0;
 }
 
 uint32_t evict_choose(const struct data_set *set, struct evict_want *wants, uint32_t count,

@@ -45,6 +45,9 @@ uint64_t evict_room_left(uint64_t donated, uint64_t room, uint32_t morsel_bytes)
 /* How much a morsel takes at a benefactor. */
 uint64_t evict_bytes(const struct set_morsel *morsel);
 
+/* Has anybody a morsel of the set? Walks its benefactors, not its morsels. */
+bool evict_has_copies(const struct data_set *set);
+
 /* The morsel behind the last one of the set that somebody has; 0: nobody has any. */
 uint32_t evict_end(const struct data_set *set);
 

@@ -181,7 +181,7 @@ static bool may_go_now(void *data, uint64_t number)
     const struct data_set *set = sets_find(ns_sets(meta->ns), number);
 
     return set != NULL && evictions_state(meta, set) == EVICTION_FREE &&
-           (!set->head.evicted || set->head.kept > 0 || evict_end(set) > 0);
+           (!set->head.evicted || set->head.kept > 0 || evict_has_copies(set));
 }
 
 uint64_t evictions_next(struct meta *meta)
@@ -405,9 +405,10 @@ static void want(struct round *round, const struct donor *donor, uint64_t bytes)
     }
 }
 
-static bool counts(const struct donor *donor)
+/* Room where nothing is placed is room for nobody. */
+static bool counts(const struct meta *meta, const struct donor *donor)
 {
-    return donor_takes(donor) && !donor->report.paused;
+    return doors_may_get(&meta->donors, donor) && !donor->report.paused;
 }
 
 static void begin(struct round *round, struct meta *meta)
@@ -478,7 +479,7 @@ bool evictions_make_room(struct meta *meta, uint32_t morsel_bytes, const donor_i
             refused ? evict_room_left(donor->report.donated, donor_room(donor), morsel_bytes)
                     : donor_room(donor);
 
-        if (!counts(donor)) {
+        if (!counts(meta, donor)) {
             continue;
         }
         if (refused && room > 0 &&
@@ -515,7 +516,7 @@ static void make_room_ahead(struct meta *meta)
     struct round round;
 
     for (uint32_t i = 0; i < meta->donors.count; i++) {
-        if (counts(meta->donors.items[i])) {
+        if (counts(meta, meta->donors.items[i])) {
             donated += meta->donors.items[i]->report.donated;
             room += donor_room(meta->donors.items[i]);
         }
@@ -527,7 +528,7 @@ static void make_room_ahead(struct meta *meta)
     for (uint32_t i = 0; i < meta->donors.count; i++) {
         const struct donor *donor = meta->donors.items[i];
 
-        if (counts(donor)) {
+        if (counts(meta, donor)) {
             want(&round, donor, evict_up_to(donor->report.donated, donor_room(donor), true));
         }
     }

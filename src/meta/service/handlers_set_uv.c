@@ -441,7 +441,8 @@ int serve_set_map(struct request *r)
     if ((rv = find_set(r, m->inode, m->set, &inode)) != 0) {
         return rv;
     }
-    if (!session_has_open(r->meta->sessions, m->inode, r->rpc->node_id, false)) {
+    if (r->rpc->role != ROLE_ADMIN && /* Who looks at the set does not use it. */
+        !session_has_open(r->meta->sessions, m->inode, r->rpc->node_id, false)) {
         evictions_used(r->meta, m->inode, r->rpc->node_id); /* It was opened without a word. */
     }
     if (m->origin && (rv = map_origin(r, set, &reply)) != 0) {
