@@ -127,7 +127,7 @@ static struct donor *next_donor(const struct repair *r, uint64_t now_ms)
     for (uint32_t i = donors_from(r->donors, r->relocate.donor); i < r->donors->count; i++) {
         struct donor *donor = r->donors->items[i];
 
-        if (donor->report.excess == 0 || !donor_takes(donor) ||
+        if (donor->report.excess == 0 || !donor_gives(donor) || donor->says_leaving ||
             donor->repair.next_walk_ms > now_ms) {
             continue;
         }
