@@ -46,12 +46,15 @@ void repair_extra_fetch(struct repair *r, uint64_t now_ms, struct repair_actions
 {
     uint32_t count = r->heat != NULL ? r->heat->hot_count : 0;
 
+    if (count == 0 || !is_free(r, PLENTY_PARTS)) {
+        return;
+    }
     for (uint32_t i = 0; i < count && r->task_count < REPAIR_FLIGHT_MAX; i++) {
         const struct heat_hot *hot = &r->heat->hot[i];
         const struct data_set *set = sets_find(r->sets, hot->set);
         struct set_morsel m;
 
-        if (hot->heat < (uint64_t)REPAIR_EXTRA_READS * HEAT_ONE || !is_free(r, PLENTY_PARTS)) {
+        if (hot->heat < (uint64_t)REPAIR_EXTRA_READS * HEAT_ONE) {
             return;
         }
         if (set != NULL && set_get(set, hot->morsel, &m) && is_whole(r, set, &m) &&

@@ -40,6 +40,9 @@ int serve_donor_trust(struct request *r)
 {
     const Morsel__DonorTrustRequest *m = r->message;
 
+    if (r->rpc->role != ROLE_ADMIN) {
+        return MORSEL_PERM;
+    }
     if (!donors_trust(&r->meta->donors, m->id, meta_now_ms(r->meta))) {
         errmsg_set(&r->err, "there is no benefactor %u; see `morsel donors`", m->id);
         return MORSEL_NOENT;
