@@ -450,7 +450,7 @@ bool repair_could(const struct repair *r, const struct data_set *set, const stru
     return given && taken;
 }
 
-/* The newest that counts. */
+/* The newest that counts, but not the only one on another machine. */
 static void drop(struct repair *r, const struct data_set *set, const struct set_morsel *m,
                  const struct look *look, uint64_t now_ms, struct repair_actions *out)
 {
@@ -459,7 +459,8 @@ static void drop(struct repair *r, const struct data_set *set, const struct set_
     for (uint32_t i = m->donor_count; i-- > 0;) {
         const struct donor *donor = repair_donor(r, m->donors[i]);
 
-        if (donor == NULL || !donor_takes(donor)) {
+        if (donor == NULL || !donor_takes(donor) ||
+            (set->head.copies > 1 && copies_on_other_host(r, set, m, m->donors[i], now_ms))) {
             continue;
         }
         if (look->steady || (is_nearly_full(donor) && now_ms - donor->since_ms >= r->after_ms)) {
@@ -692,7 +693,7 @@ static void count(struct repair *r, uint64_t now_ms)
     while (walk_next(r, &r->counted, &looks, &end, &set, &m)) {
         struct look look = look_at(r, &m, now_ms);
 
-        if (set_has_evicted(&set->head, &m)) {
+        if (set_is_spared(&set->head, &m)) {
             continue;
         }
         r->short_count += look.counts < set->head.copies;
@@ -769,7 +770,6 @@ uint64_t repair_deadline_ms(const struct repair *r)
     if (r->leaving != r->donors->leaving) {
         return 0;
     }
-
     due_ms = r->counting ? due_ms : min_u64(due_ms, r->count_due_ms);
     if ((r->pass != REPAIR_PASS_END && !r->waits) || r->counting) {
         due_ms = min_u64(due_ms, r->step_due_ms);

@@ -41,6 +41,12 @@ bool set_has_evicted(const struct set_head *head, const struct set_morsel *morse
     return head->evicted && morsel->number >= head->kept && morsel->donor_count == 0;
 }
 
+bool set_is_spared(const struct set_head *head, const struct set_morsel *morsel)
+{
+    return set_has_evicted(head, morsel) ||
+           (morsel->donor_count == 0 && head->sealed && head->has_origin && head->fetched);
+}
+
 /* ---- Uses ---- */
 
 bool set_uses_sound(const struct lru_k_uses *uses)

@@ -56,6 +56,9 @@ bool set_may_go(const struct set_head *head);
 /* Was that morsel of the set evicted, and has not come back (namespace_copies.c)? */
 bool set_has_evicted(const struct set_head *head, const struct set_morsel *morsel);
 
+/* Has nobody that morsel, and is it no loss: was it evicted, or does whoever reads it fetch it from its origin again? */
+bool set_is_spared(const struct set_head *head, const struct set_morsel *morsel);
+
 /* As lru_k.h wants them. */
 bool set_uses_sound(const struct lru_k_uses *uses);
 void set_uses_encode(const struct lru_k_uses *uses, struct buf *out);

@@ -418,7 +418,7 @@ struct set_state_now sets_state(const struct meta *meta, const struct data_set *
         state.donors += set->donors[i].morsels > 0;
     }
     for (uint32_t from = 0; !whole && set_next(set, from, &m); from = m.number + 1) {
-        if (set_has_evicted(&set->head, &m)) {
+        if (set_is_spared(&set->head, &m)) {
             state.morsels_evicted++;
             continue;
         }

@@ -503,7 +503,7 @@ static void check_lost(struct fsck_walk *w, const struct data_set *set)
     uint64_t lost = 0;
 
     for (uint32_t from = 0; set->thin > 0 && set_next(set, from, &m); from = m.number + 1) {
-        lost += m.donor_count == 0 && m.length > 0 && !set_has_evicted(&set->head, &m);
+        lost += m.donor_count == 0 && m.length > 0 && !set_is_spared(&set->head, &m);
     }
     if (lost > 0) {
         struct fsck_finding *finding = find_new(w, REPAIR_COUNTS, set->head.inode);
