@@ -298,11 +298,11 @@ static void read_chunk(struct fetch *fetch)
 
 /* ---- Orders ---- */
 
-static struct fetch *fetch_of(struct fetching *f, uint64_t set, uint32_t morsel)
+static struct fetch *fetch_of(struct fetching *f, bool is_check, uint64_t set, uint32_t morsel)
 {
     for (uint32_t i = 0; i < FETCHES_MAX; i++) {
-        if (f->fetches[i].state != FETCH_FREE && f->fetches[i].set == set &&
-            f->fetches[i].morsel == morsel) {
+        if (f->fetches[i].state != FETCH_FREE && f->fetches[i].is_check == is_check &&
+            f->fetches[i].set == set && f->fetches[i].morsel == morsel) {
             return &f->fetches[i];
         }
     }
@@ -354,18 +354,17 @@ static bool is_sound(const Morsel__DonorFetch *m)
 }
 
 /* The same again comes from a manager that was started anew: its order has another number, by which it is told what came of it,
- * also if the one before was told just now. Anything else of that morsel is
- * dropped: the manager finds out by its time. */
+ * also if the one before was told just now. Looking at a copy and fetching one do not
+ * stand in each other's way. Anything else of that morsel is dropped: the manager finds out by its time. */
 static void take_order(struct fetching *f, bool is_check, const Morsel__DonorFetch *m)
 {
-    struct fetch *fetch = fetch_of(f, m->set, m->morsel);
+    struct fetch *fetch = fetch_of(f, is_check, m->set, m->morsel);
 
     if (!is_sound(m)) {
         log_warning(f->log,
                     "the manager wants a morsel fetched that there cannot be: is it of this "
                     "version?");
-    } else if (fetch != NULL && fetch->is_check == is_check && fetch->length == m->length &&
-               fetch->digest == m->digest) {
+    } else if (fetch != NULL && fetch->length == m->length && fetch->digest == m->digest) {
         fetch->order = m->order;
         if (fetch->state == FETCH_TELLING) {
             tell(fetch);
