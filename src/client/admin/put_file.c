@@ -28,6 +28,7 @@ struct transfer
     const char *source; /* "-": standard input. */
     int from;           /* Its descriptor. */
     uint64_t size, got; /* What it has, ORIGIN_SIZE_UNKNOWN; and what came of it. */
+    bool streams;       /* It goes to standard output. */
     struct stage_progress progress;
     struct errmsg why;
 };
@@ -97,10 +98,11 @@ static int pump(struct transfer *t, int (*take)(void *data, const void *bytes, s
     int rv = 0;
 
     if (piece == NULL) {
-        errmsg_set(&t->why,
-                   "%s: there is no memory for a MiB of it, so nothing was stored; end something "
-                   "else, and say it again",
-                   named(t));
+        errmsg_set(
+            &t->why,
+            "%s: there is no memory for a MiB of it, so none of it was copied; end something "
+            "else, and say it again",
+            named(t));
         return MORSEL_NOMEM;
     }
     stage_progress_begin(&t->progress, 0, t->size);
@@ -108,10 +110,12 @@ static int pump(struct transfer *t, int (*take)(void *data, const void *bytes, s
         ssize_t count;
 
         if (hidden_interrupted()) {
-            errmsg_set(&t->why,
-                       "%s: interrupted behind %s; nothing is left of that, and the same command "
-                       "begins again",
-                       named(t), print_bytes(t->got, bytes));
+            errmsg_set(&t->why, "%s: interrupted behind %s; %s", named(t),
+                       print_bytes(t->got, bytes),
+                       is_dash(t->source) ? "nothing is left of that: say it again with all of it"
+                       : t->streams       ? "so much is written to standard output"
+                                          : "nothing is left of that, and the same command begins "
+                                            "again");
             rv = MORSEL_CANCELED;
             break;
         }
@@ -367,6 +371,7 @@ int command_get(const struct admin_arguments *arguments)
     int rv;
 
     begin(&g.t, arguments);
+    g.t.streams = streams;
     if (streams && g.t.settings->json) {
         return admin_failed(ADMIN_USAGE,
                             "with \"-\" standard output is the data's: leave out --json");

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -52,6 +53,24 @@ static int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+/* What was cut within a character ends before it: of a piece of one nobody can make JSON. */
+static void end_at_character(char *line)
+{
+    size_t count = strlen(line), begin = count;
+
+    while (begin > 0 && ((uint8_t)line[begin - 1] & 0xc0) == 0x80) {
+        begin--;
+    }
+    if (begin > 0) {
+        uint8_t first = (uint8_t)line[begin - 1];
+        size_t whole = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+
+        if (count - (begin - 1) < whole) {
+            line[begin - 1] = '\0';
+        }
+    }
+}
+
 /* Its first line, until it ends. False: it has not, in time. */
 static bool listen_to(int words, char line[WORDS_MAX])
 {
@@ -76,6 +95,7 @@ static bool listen_to(int words, char line[WORDS_MAX])
     }
     line[count] = '\0';
     line[strcspn(line, "\n")] = '\0';
+    end_at_character(line);
     return true;
 }
 
