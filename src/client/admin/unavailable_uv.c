@@ -7,7 +7,6 @@
 #include "client/admin/to_manager_uv.h"
 #include "common/base/limits.h"
 #include "common/base/status.h"
-#include "common/fs/origin.h"
 #include "dataset.pb-c.h"
 
 #include <inttypes.h>
@@ -20,7 +19,8 @@ enum { DONORS_NAMED_MAX = 32 };
 struct missing
 {
     uint64_t morsels, bytes;
-    uint64_t lost;                     /* Morsels of which the map names nobody any more, */
+    uint64_t evicted;                  /* Morsels that made room for others, */
+    uint64_t lost;                     /* of which the map names nobody any more, */
     uint64_t damaged;                  /* and whose last copies are here, and wrong. */
     uint32_t donors[DONORS_NAMED_MAX]; /* Who would have the others, the first ones. */
     size_t donor_count;
@@ -71,7 +71,7 @@ static void note_donor(struct missing *missing, uint32_t donor)
 static void take_morsel(struct missing *missing, const Morsel__SetMapReply *page,
                         const Morsel__SetMorsel *m)
 {
-    if (m->length == 0 || m->evicted) {
+    if (m->length == 0) {
         return;
     }
     for (size_t i = 0; i < m->n_donors; i++) {
@@ -84,7 +84,8 @@ static void take_morsel(struct missing *missing, const Morsel__SetMapReply *page
     }
     missing->morsels++;
     missing->bytes += m->length;
-    missing->lost += m->n_donors == 0;
+    missing->evicted += m->evicted;
+    missing->lost += m->n_donors == 0 && !m->evicted;
     missing->damaged += m->n_bad > 0;
 }
 
@@ -104,6 +105,9 @@ static void print_set(const Morsel__SetInfo *set, const struct missing *missing)
     if (missing->damaged > 0) {
         (void)printf("; of %" PRIu64 " the last copy is here, and damaged", missing->damaged);
     }
+    if (missing->evicted > 0) {
+        (void)printf("; %" PRIu64 " were evicted to make room for others", missing->evicted);
+    }
     if (missing->lost > 0) {
         (void)printf("; of %" PRIu64 " there is no copy any more", missing->lost);
     }
@@ -118,24 +122,15 @@ static json_t *set_json(const Morsel__SetInfo *set, const struct missing *missin
         (void)json_array_append_new(donors, json_integer((json_int_t)missing->donors[i]));
     }
     return json_pack(
-        "{s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:b}", "inode", print_json_number(set->inode),
-        "set", print_json_number(set->set), "size", print_json_number(set->size), "morsels_count",
-        (json_int_t)set->morsels, "morsels", print_json_number(missing->morsels), "bytes",
-        print_json_number(missing->bytes), "damaged", print_json_number(missing->damaged), "donors",
-        donors, "more_donors", (int)missing->more);
+        "{s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:b}", "inode",
+        print_json_number(set->inode), "set", print_json_number(set->set), "size",
+        print_json_number(set->size), "morsels_count", (json_int_t)set->morsels, "morsels",
+        print_json_number(missing->morsels), "bytes", print_json_number(missing->bytes), "damaged",
+        print_json_number(missing->damaged), "lost", print_json_number(missing->lost), "evicted",
+        print_json_number(missing->evicted), "donors", donors, "more_donors", (int)missing->more);
 }
 
 /* ---- The walk ---- */
-
-/* Mounts fetch it from there. */
-static bool comes_from_origin(const Morsel__SetInfo *set)
-{
-    struct origin origin;
-
-    origin_init(&origin);
-    (void)snprintf(origin.url, sizeof(origin.url), "%s", set->origin);
-    return set->origin[0] != '\0' && origin_is_visited(&origin);
-}
 
 /* MORSEL_STALE: it is another one by now. */
 static int look_at(struct listing *l, const Morsel__SetInfo *set, struct missing *missing,
@@ -171,7 +166,8 @@ static int take_set(struct listing *l, const Morsel__SetInfo *set)
     struct errmsg err = { "" };
     int rv;
 
-    if ((set->morsels_away == 0 && set->morsels_bad == 0) || comes_from_origin(set)) {
+    if ((set->morsels_away == 0 && set->morsels_bad == 0 && set->morsels_evicted == 0) ||
+        set->mounts_fetch) {
         return ADMIN_OK;
     }
     rv = look_at(l, set, &missing, &err);
@@ -230,10 +226,11 @@ static void print_sums(const struct listing *l)
         (void)printf("All bytes of all data sets can be read.\n");
         return;
     }
-    (void)printf("\nOf %" PRIu64 " data sets %" PRIu64 " morsels, %s, cannot be read: programs "
-                 "hear EIO. They can again when the\nbenefactors named are back (`morsel donors`). "
-                 "Names of an inode: find MOUNTPOINT -inum INODE\n",
-                 l->count, l->morsels, print_bytes(l->bytes, bytes));
+    (void)printf(
+        "\nOf %" PRIu64 " data sets %" PRIu64 " morsels, %s, cannot be read: programs "
+        "hear EIO. They can again when the\nbenefactors named are back (`morsel donors`); what "
+        "was evicted is to be stored anew. Names of an inode: find MOUNTPOINT -inum INODE\n",
+        l->count, l->morsels, print_bytes(l->bytes, bytes));
 }
 
 static bool print_sums_json(const struct listing *l)

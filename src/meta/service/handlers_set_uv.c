@@ -538,6 +538,7 @@ static int list_add(struct request *r, struct list_page *page, const struct data
     info->scratch = set->head.scratch;
     info->pinned = set->head.pinned;
     info->morsels_evicted = state.morsels_evicted;
+    info->mounts_fetch = set->head.sealed && set->head.has_origin && set->head.fetched;
     info->last_used_s = (uint64_t)(evictions_last_ns(r->meta, set) / NS_PER_S);
     info->eviction = evictions_state(r->meta, set);
     info->next_to_go = set->head.number == next;
