@@ -44,7 +44,7 @@ donors_say() {
 counts_at_least() {
     [ "$(counter "$1")" -ge "$2" ]
 }
-# firsts_of NAME: "DONOR MORSEL" of each morsel, with the copy that a mount asks first that knows nothing (set_map.h).
+# firsts_of NAME: "DONOR MORSEL" of each morsel, with the copy that a mount asks first that knows nothing (set_choice.h).
 firsts_of() {
     morsel layout --all --json "$a/set/$1" | jq -r '.. | objects | select(has("donors") and has("morsel")) | "donor\(.donors[.morsel % (.donors | length)]) \(.morsel)"'
 }
@@ -67,12 +67,19 @@ sums_of() {
 is_mended() {
     all_copies "$1" && [ -z "$(comm -12 "$work/before" <(sums_of "$1"))" ]
 }
+# was_found NAME MORSEL: its file at $bad_one is other than in $work/before, or gone: who read ahead for another morsel has found it.
+was_found() {
+    local record
+    record=$(grep "^$2 " "$work/before") || return 1
+    [ "$(sums_of "$1" | grep "^$2 ")" != "$record" ]
+}
 # find_wrong NAME COUNTER MORSEL...: a mount that has nothing reads each of them, gets what was written, and the manager has it looked at. Who is slow just
 # then is overtaken by the other copy, and not found: then another mount reads it.
 find_wrong() {
     local name=$1 counted=$2 morsel before try
     shift 2
     for morsel; do
+        ! was_found "$name" "$morsel" || continue
         before=$(counter "$counted")
         for try in {1..100}; do
             start_mount reader io_timeout=20s
@@ -180,6 +187,7 @@ wait_for 60 "it is back" donors_here 4
 id=$(morsel donors --json | jq ".donors[] | select(.address == \"${host_of[liar]}:$port\") | .id")
 [ -n "$id" ] || fail "it is not at the relay: $(morsel donors)"
 : >"$work/damage"
+: >"$work/before" # Its files are right.
 find_wrong lied copies_lied "${wrong[@]}"
 status_is "any(.distrusted[]; .id == $id and .why == \"lied\")" || fail "it is not distrusted: $(morsel status)"
 morsel donors >"$work/text"
