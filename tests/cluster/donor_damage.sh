@@ -18,14 +18,14 @@ set_of() {
     printf '%016x' "$(getfattr --absolute-names --only-values -n user.morsel.layout "$a/set/$1" | grep -oE 'set=[0-9]+' | cut -d= -f2)"
 }
 # copies_of NAME: "DONOR MORSEL" of each object.
-copies_of() {
-    find "$work"/donor*/objects -name "$(set_of "$1").*" | sed -E "s|.*/(donor[0-9]+)/objects/.*\.([0-9]+)\$|\1 \2|" | sort
+copies_of() { # Files may go while it looks.
+    { find "$work"/donor*/objects -name "$(set_of "$1").*" 2>/dev/null || true; } | sed -E "s|.*/(donor[0-9]+)/objects/.*\.([0-9]+)\$|\1 \2|" | sort
 }
 at_donor() {
     copies_of "$1" | awk -v d="$2" '$1 == d { print $2 }'
 }
 object() {
-    find "$work/$1/objects" -name "$(set_of "$2").$3"
+    find "$work/$1/objects" -name "$(set_of "$2").$3" 2>/dev/null || true
 }
 # on_disks NAME: there are as many of each as there shall be, or more (one that was restarted was missed for a moment); all_copies: and the manager says
 # so of all.
