@@ -128,9 +128,19 @@ static void test_there_are_not_too_many(void **state)
     claims_free(&c);
 }
 
+/* As of a manager that could not be opened. */
+static void what_was_never_begun_is_freed(void **state)
+{
+    struct claims c = { 0 };
+
+    (void)state;
+    claims_free(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_was_never_begun_is_freed),
         cmocka_unit_test(test_one_mount_each_as_long_as_it_is_heard_of),
         cmocka_unit_test(test_there_are_not_too_many),
     };

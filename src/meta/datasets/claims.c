@@ -197,7 +197,8 @@ void claims_free(struct claims *c)
 {
     struct claim over;
 
-    while (claims_over(c, UINT64_MAX, &over)) {
+    while (c->count > 0) {
+        CHECK(claims_over(c, UINT64_MAX, &over));
     }
     CHECK(c->count == 0 && c->by_morsel == NULL && c->holders == NULL);
 }

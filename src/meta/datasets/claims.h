@@ -65,6 +65,8 @@ struct claims
 };
 
 void claims_init(struct claims *c);
+
+/* Also of one that is all zero. */
 void claims_free(struct claims *c);
 
 /* NULL: nobody claims it. Those that are over are still found, until claims_over() has taken them. */
