@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,7 +36,7 @@ static void join(struct world *w, uint32_t desk, uint64_t instance, const char *
     event.join.told_held = true;
     event.join.record.name[0] = 'd';
     memcpy(event.join.record.token, &desk, sizeof(desk));
-    (void)strcpy(event.join.address, address);
+    (void)snprintf(event.join.address, sizeof(event.join.address), "%s", address);
     event.join.report.donated = 1 << 30;
     step(w, event);
     if (donors_find(&w->d, desk) != NULL && !donors_find(&w->d, desk)->durable) {

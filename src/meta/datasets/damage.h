@@ -107,14 +107,14 @@ struct damage_event
 
 struct damage_action
 {
+    uint64_t order;
+    struct damage_copy copy;
     enum {
         DAMAGE_LOOK, /* Tell `looker` to read `copy` there, as `order`. */
         DAMAGE_BAD,
         DAMAGE_RIGHT,
         DAMAGE_LIED /* As `looker` says. */
     } type;
-    uint64_t order;
-    struct damage_copy copy;
     donor_id looker;
 };
 

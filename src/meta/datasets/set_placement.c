@@ -221,9 +221,11 @@ static uint32_t deal_one(const struct dealing *d, uint32_t morsel, uint32_t want
                          uint32_t taken[REPLICAS_MAX], bool *short_of)
 {
     uint32_t stripe = morsel / d->w->stripe_morsels;
+    const uint32_t round = d->round;
 
+    CHECK(round > 0);
     for (uint32_t copy = 0; copy < wanted; copy++) {
-        uint32_t start = (uint32_t)(((uint64_t)stripe + (uint64_t)copy * d->step) % d->round);
+        uint32_t start = (uint32_t)(((uint64_t)stripe + (uint64_t)copy * d->step) % round);
 
         taken[copy] = next_for(d, start, morsel, taken, copy, true);
         if (taken[copy] == d->count) {
