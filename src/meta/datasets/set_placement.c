@@ -216,16 +216,21 @@ static uint32_t step_of(const struct place_wanted *w, const struct place_candida
     return round < w->copies || may_chain(w, candidates, round) ? 1 : round / w->copies;
 }
 
+/* Where in the round the looking for a place begins. */
+static uint32_t start_of(const struct dealing *d, uint32_t stripe, uint32_t copy)
+{
+    CHECK(d->round > 0);
+    return (uint32_t)(((uint64_t)stripe + (uint64_t)copy * d->step) % d->round);
+}
+
 /* How many copies of the morsel there may be, up to `wanted`: their places, into `taken`. */
 static uint32_t deal_one(const struct dealing *d, uint32_t morsel, uint32_t wanted,
                          uint32_t taken[REPLICAS_MAX], bool *short_of)
 {
     uint32_t stripe = morsel / d->w->stripe_morsels;
-    const uint32_t round = d->round;
 
-    CHECK(round > 0);
     for (uint32_t copy = 0; copy < wanted; copy++) {
-        uint32_t start = (uint32_t)(((uint64_t)stripe + (uint64_t)copy * d->step) % round);
+        uint32_t start = start_of(d, stripe, copy);
 
         taken[copy] = next_for(d, start, morsel, taken, copy, true);
         if (taken[copy] == d->count) {
