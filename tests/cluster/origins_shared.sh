@@ -62,7 +62,7 @@ python3 -c 'import sys, time; f = open(sys.argv[1], "rb", 0); time.sleep(600)' "
 holder=$!
 children+=("$holder")
 is_held() {
-    find "/proc/$holder/fd" -lname "$never/set/tail" | grep -q .
+    [ -n "$(find "/proc/$holder/fd" -lname "$never/set/tail")" ]
 }
 wait_for 60 "it is open" is_held
 dd if="$never/set/tail" of=/dev/null bs=1M skip=$kept_mib count=1 status=none 2>"$work/said" && fail "what was evicted is read without its origin"
