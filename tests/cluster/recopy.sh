@@ -150,7 +150,8 @@ PY
 cp "$a/tree/d2/with space/f8" "$work/bytes"
 mkfifo "$work/run/say" "$work/run/hear"
 python3 "$work/holder.py" "$a/tree/d2/with space/f8" <"$work/run/say" >"$work/run/hear" &
-children+=($!)
+holder=$!
+children+=("$holder")
 exec 8>"$work/run/say" 9<"$work/run/hear"
 read -r -t 30 word <&9
 recopy "$a/tree/d2" || fail "a file that is open and mapped here: $said"
@@ -170,6 +171,7 @@ os.pwrite(fd, b"end", (2 << 20) + 97)
 PY
 cmp "$work/bytes" "$b/tree/d2/with space/f8" || fail "what was written through a handle and a mapping of before is not there"
 exec 8>&- 9<&-
+wait "$holder" || fail "the program that had it open ended badly"
 for away in 1 2; do
     seen_well
     crash "iod$away"
@@ -356,7 +358,8 @@ print(word, flush=True)
 PY
 mkfifo "$work/run/say2" "$work/run/hear2"
 python3 "$work/lost.py" "$mnt/must_not" <"$work/run/say2" >"$work/run/hear2" &
-children+=($!)
+holder=$!
+children+=("$holder")
 exec 8>"$work/run/say2" 9<"$work/run/hear2"
 read -r -t 30 word <&9
 crash iod1
@@ -374,6 +377,7 @@ echo >&8
 read -r -t 30 word <&9
 [ "$word" != "done" ] || fail "a file was given the place of a copy that had lost its bytes"
 exec 8>&- 9<&-
+wait "$holder" || fail "the program that copied ended badly"
 [ "$(tr -d a <"$b/must_not/lost" | wc -c) $(stat -c %s "$b/must_not/lost")" = "0 100000" ] || fail "bytes are lost"
 note "a copy of which bytes were lost: $word"
 stop_mount soon
