@@ -110,7 +110,7 @@ static int verdict_on_join(const struct model *m, const struct row *row, donor_i
     if (!row->known) {
         return id == 0 || is_forgotten(m, id) ? 0 : MORSEL_INVAL;
     }
-    if (id != 0 && id != row->id) {
+    if (id != 0 && id != row->id && !is_forgotten(m, id)) {
         return MORSEL_INVAL;
     }
     return (row->connected || !row->durable) && row->instance != instance ? MORSEL_BUSY : 0;

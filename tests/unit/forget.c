@@ -242,6 +242,56 @@ static void its_number_is_given_to_nobody(void **state)
     close_cloud(&c);
 }
 
+/* The answer with the new number may be lost, or the disk may not keep it: who comes again by the old one is the same. */
+static void the_new_number_may_not_reach_it(void **state)
+{
+    struct cloud c;
+    struct donors_action answer;
+    donor_id again;
+
+    (void)state;
+    open_cloud(&c, 1, false);
+    leave(&c, GONE, GONE);
+    donors_forget(&c.donors, GONE);
+    again = join(&c, GONE, GONE, false).id;
+    answer = join(&c, GONE, GONE, false);
+    assert_int_equal(answer.type, DONORS_WELCOME);
+    assert_int_equal(answer.id, again);
+    leave(&c, again, GONE);
+    answer = join(&c, GONE, GONE, true); /* A process of before that lives on. */
+    assert_int_equal(answer.type, DONORS_REFUSE);
+    assert_non_null(strstr(answer.reason, "forgotten"));
+    answer = join(&c, DESKS, GONE, false); /* That is somebody else's. */
+    assert_int_equal(answer.type, DONORS_REFUSE);
+    close_cloud(&c);
+}
+
+/* The manager has lost its power, or its database was put back: who lives is not told that it was forgotten. */
+static void who_lives_is_not_forgotten(void **state)
+{
+    struct cloud c;
+    struct donor_record kept = { .id = 0 };
+
+    (void)state;
+    open_cloud(&c, 1, false);
+    donors_free(&c.donors);
+    for (uint32_t i = 1; i <= 3; i++) { /* No number was forgotten yet. */
+        kept.id = i;
+        memset(kept.token, (int)i, sizeof(kept.token));
+        assert_int_equal(donors_add(&c.donors, &kept, ++c.now_ms), 0);
+    }
+    donors_given(&c.donors, 0);
+    for (uint8_t i = 1; i <= DESKS; i++) {
+        struct donors_action answer = join(&c, i, i, true);
+
+        assert_int_equal(answer.type, i <= 3 ? DONORS_WELCOME : DONORS_REFUSE);
+        assert_true(i <= 3 || strstr(answer.reason, "put back to an older state") != NULL);
+    }
+    assert_int_equal(join(&c, 0, 40, false).id, 4);
+    assert_non_null(strstr(join(&c, 4, 4, true).reason, "belongs to another directory"));
+    close_cloud(&c);
+}
+
 /* A copy at one that leaves soon, or is distrusted, is no reason to forget; nor is it that scratch may go when it is pinned. */
 static void who_leaves_too_does_not_count(void **state)
 {
@@ -287,6 +337,8 @@ int main(void)
         cmocka_unit_test(what_nobody_else_has_is_found),
         cmocka_unit_test(all_that_it_has_leaves_the_maps),
         cmocka_unit_test(its_number_is_given_to_nobody),
+        cmocka_unit_test(the_new_number_may_not_reach_it),
+        cmocka_unit_test(who_lives_is_not_forgotten),
         cmocka_unit_test(who_leaves_too_does_not_count),
     };
 

@@ -277,13 +277,33 @@ int donors_add(struct donors *d, const struct donor_record *record, uint64_t now
 
 /* ---- Joining ---- */
 
-/* Is the donor that is known by the token the one that joins? Refuses. */
-static bool admit_known(const struct donor *known, const struct donors_event *event,
-                        struct donors_actions *out)
+/* Given once, and nobody's now. */
+static bool is_forgotten(const struct donors *d, donor_id id)
+{
+    return id != 0 && find(d, id) == NULL && (d->next == 0 || id < d->next);
+}
+
+/* What a process told of one that was forgotten counts no more. */
+static void refuse_forgotten(struct donors_actions *out, uint64_t tag)
+{
+    refuse(out, tag, MORSEL_INVAL,
+           "this benefactor was forgotten while it was away; start it again, and it joins as a new "
+           "one, without what it had");
+}
+
+/* Is the donor that is known by the token the one that joins? Refuses. It may name the number that it had before it was forgotten: the new one
+ * did not reach it, or its disk did not keep it. */
+static bool admit_known(const struct donors *d, const struct donor *known,
+                        const struct donors_event *event, struct donors_actions *out)
 {
     bool busy = known->connected || !known->durable;
+    bool forgotten = is_forgotten(d, event->join.record.id);
 
-    if (event->join.record.id != 0 && event->join.record.id != known->record.id) {
+    if (forgotten && event->join.told_held) {
+        refuse_forgotten(out, event->join.tag);
+        return false;
+    }
+    if (event->join.record.id != 0 && event->join.record.id != known->record.id && !forgotten) {
         refuse(out, event->join.tag, MORSEL_INVAL,
                "the token of this directory belongs to another benefactor; was the directory put "
                "together from two?");
@@ -304,14 +324,10 @@ static struct donor *admit_new(struct donors *d, const struct donors_event *even
     struct donor_record record = event->join.record;
     uint64_t tag = event->join.tag;
     struct donor *donor = NULL;
-
-    bool forgotten =
-        record.id != 0 && find(d, record.id) == NULL && (d->next == 0 || record.id < d->next);
+    bool forgotten = is_forgotten(d, record.id);
 
     if (forgotten && event->join.told_held) {
-        refuse(out, tag, MORSEL_INVAL,
-               "this benefactor was forgotten while it was away; start it again, and it joins as a "
-               "new one, without what it had");
+        refuse_forgotten(out, tag);
         return NULL;
     }
     if (record.id != 0 && !forgotten) {
@@ -342,7 +358,7 @@ static void on_join(struct donors *d, const struct donors_event *event, struct d
     bool known = donor != NULL;
 
     CHECK(event->join.instance != 0);
-    if (known ? !admit_known(donor, event, out) : (donor = admit_new(d, event, out)) == NULL) {
+    if (known ? !admit_known(d, donor, event, out) : (donor = admit_new(d, event, out)) == NULL) {
         return;
     }
     if (known && !donor->durable) {
