@@ -13,7 +13,17 @@
 #include <sys/socket.h>
 #include <time.h>
 
-enum { SILENT_S = 300, REDIRECTIONS_MAX = 10, HTTP_PARTIAL = 206, HTTP_NO_RANGE = 416 };
+enum {
+    SILENT_S = 300,
+    REDIRECTIONS_MAX = 10,
+    HTTP_PARTIAL = 206,
+    HTTP_ELSEWHERE = 300, /* And above: these are not the bytes. */
+    HTTP_NO_RANGE = 416
+};
+
+/* Of nothing, which is what a question has as its body. */
+static const char sha256_of_nothing[] =
+    "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
 static bool is_http(const char *url)
 {
@@ -61,6 +71,9 @@ static size_t on_header(char *line, size_t size, size_t count, void *data)
     if (count >= 5 && strncmp(line, "HTTP/", 5) == 0) { /* What a redirection said is not meant. */
         d->etag[0] = '\0';
         d->ranged = false;
+        d->region[0] = '\0';
+    } else if (header_value(line, count, "x-amz-bucket-region:", d->region, sizeof(d->region))) {
+        return size * count;
     } else if (header_value(line, count, "ETag:", value, sizeof(value))) {
         memcpy(d->etag, value, sizeof(value));
     } else if (header_value(line, count, "Content-Range:", value, sizeof(value))) {
@@ -69,16 +82,29 @@ static size_t on_header(char *line, size_t size, size_t count, void *data)
     return size * count;
 }
 
-/* Where the bytes begin that are going to come. */
-static uint64_t begins_at(const struct download *d)
+/* Its status; of ftp another one. */
+static long answer_of(const struct download *d)
 {
     long code = 0;
 
     (void)curl_easy_getinfo(d->handle, CURLINFO_RESPONSE_CODE, &code);
+    return code;
+}
+
+/* Does it say something else than the bytes: words for people, or for programs? Behind a redirection that says where to that is not
+ * seen, but for those that are not followed. */
+static bool is_refused(const struct download *d)
+{
+    return is_http(d->known.url) && answer_of(d) >= HTTP_ELSEWHERE;
+}
+
+/* Where the bytes begin that are going to come. */
+static uint64_t begins_at(const struct download *d)
+{
     if (!is_http(d->known.url)) {
         return d->from;
     }
-    return code == HTTP_PARTIAL && d->ranged ? d->range_from : 0;
+    return answer_of(d) == HTTP_PARTIAL && d->ranged ? d->range_from : 0;
 }
 
 static void origin_now(const struct download *d, uint64_t at, struct origin *now)
@@ -117,10 +143,25 @@ static bool begin(struct download *d)
     return !d->stopped;
 }
 
+/* Its beginning says what is the matter; the rest is not waited for. */
+static size_t keep_refusal(struct download *d, const char *bytes, size_t count)
+{
+    size_t room = DOWNLOAD_REFUSAL_MAX - d->refusal_count;
+    size_t kept = count < room ? count : room;
+
+    memcpy(d->refusal + d->refusal_count, bytes, kept);
+    d->refusal_count += kept;
+    d->refusal[d->refusal_count] = '\0';
+    return kept;
+}
+
 static size_t on_bytes(char *bytes, size_t size, size_t count, void *data)
 {
     struct download *d = data;
 
+    if (is_refused(d)) {
+        return keep_refusal(d, bytes, size * count);
+    }
     if (!begin(d)) {
         return 0;
     }
@@ -133,8 +174,15 @@ static size_t on_bytes(char *bytes, size_t size, size_t count, void *data)
 
 /* ---- What is asked for ---- */
 
+static void add_header(struct curl_slist **headers, const char *line)
+{
+    struct curl_slist *longer = curl_slist_append(*headers, line);
+
+    *headers = longer != NULL ? longer : *headers;
+}
+
 /* "from there on, if it still is that one". Without a way to tell all of it is asked for. */
-static struct curl_slist *if_range(const struct origin *known)
+static void add_if_range(struct curl_slist **headers, const struct origin *known)
 {
     char line[ORIGIN_ETAG_MAX + 32];
     time_t modified = (time_t)known->modified_s;
@@ -144,9 +192,9 @@ static struct curl_slist *if_range(const struct origin *known)
         (void)snprintf(line, sizeof(line), "If-Range: %s", known->etag);
     } else if (gmtime_r(&modified, &tm) == NULL ||
                strftime(line, sizeof(line), "If-Range: %a, %d %b %Y %H:%M:%S GMT", &tm) == 0) {
-        return NULL;
+        return;
     }
-    return curl_slist_append(NULL, line);
+    add_header(headers, line);
 }
 
 /* Behind names and redirections: what is really going to be connected to. */
@@ -204,8 +252,33 @@ static void set_up_part(struct download *d, struct curl_slist **headers)
         return;
     }
     if (is_http(d->known.url)) {
-        *headers = if_range(&d->known);
-        (void)curl_easy_setopt(c, CURLOPT_HTTPHEADER, *headers);
+        add_if_range(headers, &d->known);
+    }
+}
+
+/* What goes with the keys holds for this host alone, so nobody is followed elsewhere: neither the signature nor the token of a session
+ * is for others, and there it would be wrong. What is refused says in its body why. */
+static void set_up_s3(struct download *d, struct curl_slist **headers)
+{
+    const struct s3_access *s3 = d->s3;
+    CURL *c = d->handle;
+    char text[S3_TOKEN_MAX + 64];
+
+    (void)curl_easy_setopt(c, CURLOPT_FAILONERROR, 0L);
+    (void)curl_easy_setopt(c, CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
+    if (s3->id[0] == '\0') {
+        return;
+    }
+    (void)curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 0L);
+    (void)snprintf(text, sizeof(text), "aws:amz:%s:s3", s3->region);
+    (void)curl_easy_setopt(c, CURLOPT_AWS_SIGV4, text);
+    (void)curl_easy_setopt(c, CURLOPT_USERNAME, s3->id);
+    (void)curl_easy_setopt(c, CURLOPT_PASSWORD, s3->secret);
+    (void)snprintf(text, sizeof(text), "x-amz-content-sha256: %s", sha256_of_nothing);
+    add_header(headers, text);
+    if (s3->token[0] != '\0') {
+        (void)snprintf(text, sizeof(text), "x-amz-security-token: %s", s3->token);
+        add_header(headers, text);
     }
 }
 
@@ -233,14 +306,34 @@ static void set_up(struct download *d, struct curl_slist **headers, char error[C
     (void)curl_easy_setopt(c, CURLOPT_WRITEDATA, d);
     set_up_rights(d);
     set_up_part(d, headers);
+    if (d->s3 != NULL) {
+        set_up_s3(d, headers);
+    }
+    (void)curl_easy_setopt(c, CURLOPT_HTTPHEADER, *headers);
+}
+
+/* An answer that is no answer to what was asked. */
+static enum download_end judge_refused(const struct download *d, struct errmsg *why)
+{
+    int answer = (int)answer_of(d);
+
+    if (d->s3 != NULL) {
+        s3_refused(answer, d->refusal, d->region, d->s3, why);
+    } else {
+        errmsg_set(why, "the server says that it is elsewhere (%d), and not where", answer);
+    }
+    return DOWNLOAD_REFUSED;
 }
 
 static enum download_end judge(struct download *d, CURLcode code, const char *error,
                                struct errmsg *why)
 {
-    long answer = 0;
+    long answer = answer_of(d);
 
-    (void)curl_easy_getinfo(d->handle, CURLINFO_RESPONSE_CODE, &answer);
+    if (!d->begun && is_refused(d) && answer != HTTP_NO_RANGE &&
+        (d->s3 != NULL || code == CURLE_OK || code == CURLE_WRITE_ERROR)) {
+        return judge_refused(d, why);
+    }
     if (code == CURLE_OK && d->from > 0 && !d->begun) {
         /* What is there is less than its origin had, so something was to come. The server has another one by now: of just that
          * length, which libcurl takes for the end of what is there, or shorter (416, of which it makes no error). */
@@ -254,9 +347,8 @@ static enum download_end judge(struct download *d, CURLcode code, const char *er
         return DOWNLOAD_STOPPED;
     }
     if (d->from > 0 && !d->begun &&
-        ((code == CURLE_HTTP_RETURNED_ERROR && answer == HTTP_NO_RANGE) ||
-         code == CURLE_BAD_DOWNLOAD_RESUME || code == CURLE_RANGE_ERROR ||
-         code == CURLE_FTP_COULDNT_USE_REST)) {
+        ((is_http(d->known.url) && answer == HTTP_NO_RANGE) || code == CURLE_BAD_DOWNLOAD_RESUME ||
+         code == CURLE_RANGE_ERROR || code == CURLE_FTP_COULDNT_USE_REST)) {
         return DOWNLOAD_NO_RANGE;
     }
     errmsg_set(why, "%s",
@@ -280,7 +372,8 @@ enum download_end download_run(struct download *d, struct errmsg *why)
     enum download_end end;
 
     d->begun = d->stopped = d->ranged = d->barred = false;
-    d->etag[0] = '\0';
+    d->etag[0] = d->region[0] = d->refusal[0] = '\0';
+    d->refusal_count = 0;
     d->handle = curl_easy_init();
     if (d->handle == NULL) {
         errmsg_set(why, "out of memory");

@@ -2,8 +2,9 @@
 #ifndef MORSEL_CLIENT_ADMIN_STAGE_CURL_H
 #define MORSEL_CLIENT_ADMIN_STAGE_CURL_H
 
-#include "common/base/errmsg.h"
-#include "common/fs/origin.h"
+#include "client/admin/s3.h"
+
+enum { DOWNLOAD_REFUSAL_MAX = 2047 }; /* Bytes of what a server says that gives nothing. */
 
 enum download_end {
     DOWNLOAD_DONE,
@@ -27,6 +28,8 @@ struct download
     /* For somebody else, with nobody's rights: http and https alone, no passwords of ours, no addresses that are this machine's own
      * affair (visit.h). */
     bool on_behalf;
+    const struct s3_access
+        *s3; /* It lies at an S3, and is asked for with these keys; NULL: it does not. */
     void *data;
     /* Once, before the first byte: it is `now`, and its bytes come from `at` on, which is `from`, or 0 when it has become another
      * one or cannot begin elsewhere. False: enough. */
@@ -38,6 +41,9 @@ struct download
     char etag[ORIGIN_ETAG_MAX + 1];
     uint64_t range_from, range_total; /* Of Content-Range. */
     bool ranged, begun, stopped, barred;
+    char refusal[DOWNLOAD_REFUSAL_MAX + 1],
+        region[S3_REGION_MAX + 1]; /* Of s3, if it does not give it. */
+    size_t refusal_count;
 };
 
 enum download_end download_run(struct download *d, struct errmsg *why);

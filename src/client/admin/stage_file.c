@@ -11,6 +11,7 @@
 #include "client/admin/stage_curl.h"
 #include "client/admin/stage_progress_file.h"
 #include "client/admin/stage_prove_proc.h"
+#include "client/admin/stage_source_file.h"
 #include "common/base/limits.h"
 #include "common/base/status.h"
 
@@ -32,7 +33,8 @@ enum verdict {
 struct stage
 {
     const struct admin_settings *settings;
-    const char *url;
+    const char *given; /* The URL, as the user says it. */
+    struct stage_source source;
     struct stage_dest dest;
     struct stage_progress progress;
     struct origin origin;   /* As it is. */
@@ -148,7 +150,7 @@ static int check_there(struct stage *s)
             d->path);
         return MORSEL_EXIST;
     }
-    if (d->has_origin && strcmp(d->origin.url, s->url) != 0) {
+    if (d->has_origin && strcmp(d->origin.url, s->source.url) != 0) {
         errmsg_set(&s->why, "%s: comes from %s; remove it, or say --fresh to replace it", d->path,
                    d->origin.url);
         return MORSEL_EXIST;
@@ -180,14 +182,14 @@ static int check_unchanged(struct stage *s)
     };
     struct errmsg why;
 
-    if (strncmp(s->url, "http", 4) == 0) {
+    if (strncmp(s->source.url, "http", 4) == 0) {
         return 0;
     }
     d.known = s->origin;
     origin_init(&now);
     memcpy(now.url, s->origin.url, sizeof(now.url));
     if (download_run(&d, &why) != DOWNLOAD_STOPPED || !origin_same(&now, &s->origin)) {
-        errmsg_set(&s->why, "%s: has changed while it was read; stage it again", s->url);
+        errmsg_set(&s->why, "%s: has changed while it was read; stage it again", s->given);
         return MORSEL_IO;
     }
     return 0;
@@ -206,10 +208,10 @@ static int broken(struct stage *s, enum download_end end, const struct errmsg *w
     char bytes[PRINT_TEXT_MAX];
 
     if (end == DOWNLOAD_BROKEN) {
-        errmsg_set(&s->why, "%s: %s, behind %s; the same command goes on from there", s->url,
+        errmsg_set(&s->why, "%s: %s, behind %s; the same command goes on from there", s->given,
                    why->text, print_bytes(s->begun_at + s->got, bytes));
     } else {
-        errmsg_set(&s->why, "%s: %s", s->url, why->text);
+        errmsg_set(&s->why, "%s: %s", s->given, why->text);
     }
     return end == DOWNLOAD_UNREACHABLE ? MORSEL_UNREACHABLE : MORSEL_IO;
 }
@@ -228,8 +230,9 @@ static int try_once(struct stage *s)
         return rv;
     }
     s->verdict = VERDICT_NONE;
+    d.s3 = s->source.is_s3 ? &s->source.s3 : NULL;
     d.known = s->dest.origin;
-    (void)snprintf(d.known.url, sizeof(d.known.url), "%s", s->url);
+    (void)snprintf(d.known.url, sizeof(d.known.url), "%s", s->source.url);
     if (s->dest.lock_fd >= 0 && s->dest.has_origin && !s->settings->fresh && !s->from_start &&
         !s->dest.sealed && origin_is_dated(&s->dest.origin)) {
         d.from = s->dest.resume;
@@ -259,7 +262,7 @@ static int stage(struct stage *s)
         rv = try_once(s);
     }
     if (rv == MORSEL_AGAIN) {
-        errmsg_set(&s->why, "%s: changes again and again while it is read", s->url);
+        errmsg_set(&s->why, "%s: changes again and again while it is read", s->given);
         rv = MORSEL_IO;
     }
     /* What does not fit is of no use; what was interrupted is. */
@@ -270,13 +273,13 @@ static int stage(struct stage *s)
 
 /* ---- The command ---- */
 
-json_t *staged_json(const char *url, const struct staged *s)
+json_t *staged_json(const struct staged *s)
 {
-    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:b, s:b, s:b, s:s}", "url", url, "file", s->path,
-                     "size", print_json_number(s->size), "fetched", print_json_number(s->got),
-                     "resumed_at", print_json_number(s->begun_at), "was_complete",
-                     (int)s->was_complete, "waited", (int)s->waited, "fetchable", (int)s->fetchable,
-                     "why_not_fetchable", s->unfetchable.text);
+    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:b, s:b, s:b, s:s}", "url", s->url, "file",
+                     s->path, "size", print_json_number(s->size), "fetched",
+                     print_json_number(s->got), "resumed_at", print_json_number(s->begun_at),
+                     "was_complete", (int)s->was_complete, "waited", (int)s->waited, "fetchable",
+                     (int)s->fetchable, "why_not_fetchable", s->unfetchable.text);
 }
 
 void staged_print(const struct staged *s)
@@ -317,17 +320,22 @@ static void tell_fetchable(const struct stage *s, struct staged *staged)
 int stage_url(const struct admin_settings *settings, const char *url, const char *dest,
               struct staged *staged, struct errmsg *why)
 {
-    struct stage s = { .settings = settings, .url = url };
+    struct stage s = { .settings = settings, .given = url };
     char name[NAME_BYTES_MAX + 1];
-    bool named = download_name(url, name, sizeof(name));
-    int rv;
+    int rv = stage_source_read(&s.source, url, why);
+    bool named;
 
+    if (rv != 0) {
+        return rv;
+    }
+    named = download_name(s.source.url, name, sizeof(name));
     stage_progress_init(&s.progress, !settings->quiet && !settings->json);
     rv = stage_dest_find(&s.dest, dest, named ? name : NULL, &s.why);
     if (rv == 0) {
         rv = stage(&s);
     }
     *why = s.why;
+    memcpy(staged->url, s.source.url, sizeof(staged->url));
     memcpy(staged->path, s.dest.path, sizeof(staged->path));
     staged->was_complete = s.verdict == VERDICT_COMPLETE;
     staged->size = staged->was_complete ? s.dest.size : s.begun_at + s.got;
@@ -347,19 +355,15 @@ static enum admin_exit exit_of(int status)
 
 static int stage_single(const struct admin_settings *settings, const char *url, const char *dest)
 {
-    const char *wrong = origin_url_wrong(url);
     struct staged staged;
     struct errmsg why;
-    int rv;
+    int rv = stage_url(settings, url, dest, &staged, &why);
 
-    if (wrong != NULL) {
-        return admin_failed(ADMIN_USAGE, "%s %s", url, wrong);
-    }
-    if ((rv = stage_url(settings, url, dest, &staged, &why)) != 0) {
+    if (rv != 0) {
         return admin_failed(exit_of(rv), "%s", why.text);
     }
     if (settings->json) {
-        return print_json(staged_json(url, &staged)) ? ADMIN_OK : ADMIN_PROBLEM;
+        return print_json(staged_json(&staged)) ? ADMIN_OK : ADMIN_PROBLEM;
     }
     if (!settings->quiet) {
         staged_print(&staged);

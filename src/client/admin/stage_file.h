@@ -9,6 +9,7 @@
 /* What came of it. */
 struct staged
 {
+    char url[ORIGIN_URL_MAX + 1]; /* As it is kept: of s3:// the one of its server. */
     char path[STAGE_PATH_MAX];
     uint64_t size, got,
         begun_at; /* Bytes: all of them, those that were fetched, and where they began. */
@@ -18,14 +19,14 @@ struct staged
     struct errmsg unfetchable; /* Or why not. */
 };
 
-/* The URL is one that can be staged; libcurl is initialised. `dest` as stage_dest_find() takes it. 0, or why not with words:
+/* The URL is as a user says it; libcurl is initialised. `dest` as stage_dest_find() takes it. 0, or why not with words:
  * MORSEL_INVAL where the command line is wrong, MORSEL_UNREACHABLE. */
 int stage_url(const struct admin_settings *settings, const char *url, const char *dest,
               struct staged *staged, struct errmsg *why);
 
 /* A line, and one more where it counts as data; or an object. */
 void staged_print(const struct staged *staged);
-json_t *staged_json(const char *url, const struct staged *staged);
+json_t *staged_json(const struct staged *staged);
 
 /* morsel stage -r, and --list. */
 int stage_tree(const struct admin_settings *settings, const char *source, const char *dest);

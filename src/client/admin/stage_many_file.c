@@ -6,6 +6,7 @@
 #include "client/admin/mount_file.h"
 #include "client/admin/stage_curl.h"
 #include "client/admin/stage_file.h"
+#include "client/admin/stage_source_file.h"
 #include "common/base/limits.h"
 #include "common/base/status.h"
 
@@ -47,15 +48,9 @@ static void fail(struct many *m, const char *what, const char *why)
 
 static void one(struct many *m, const char *url, const char *dest)
 {
-    const char *wrong = origin_url_wrong(url);
     struct staged staged;
     struct errmsg why;
 
-    if (wrong != NULL) {
-        m->failed++;
-        (void)admin_failed(ADMIN_PROBLEM, "%s %s", url, wrong);
-        return;
-    }
     if (stage_url(m->settings, url, dest, &staged, &why) != 0) {
         fail(m, why.text, "");
         return;
@@ -63,7 +58,7 @@ static void one(struct many *m, const char *url, const char *dest)
     m->came += !staged.was_complete;
     m->complete += staged.was_complete;
     if (m->files != NULL) {
-        (void)json_array_append_new(m->files, staged_json(url, &staged));
+        (void)json_array_append_new(m->files, staged_json(&staged));
     } else if (!m->settings->quiet) {
         staged_print(&staged);
     }
@@ -269,22 +264,28 @@ static void list_free(struct list *list)
     free(list);
 }
 
+/* A URL ends with the first space; a key of S3 may have some, and its line is all of it. */
+static void cut_line(char *line)
+{
+    line[strcspn(line, s3_is(line) ? "\r\n" : " \t\r\n")] = '\0';
+}
+
 /* Empty lines, and those that begin with #, are for people. False, said. */
 static bool add_line(struct list *list, char *line, size_t number)
 {
-    size_t count = strcspn(line, " \t\r\n");
+    struct stage_source source;
     char name[NAME_BYTES_MAX + 1];
-    const char *wrong;
+    struct errmsg why;
 
-    if (count == 0 || line[0] == '#') {
+    cut_line(line);
+    if (line[0] == '\0' || line[0] == '#') {
         return true;
     }
-    line[count] = '\0';
-    if ((wrong = origin_url_wrong(line)) != NULL) {
-        (void)admin_failed(ADMIN_USAGE, "line %zu of the list: %s %s", number, line, wrong);
+    if (stage_source_read(&source, line, &why) != 0) {
+        (void)admin_failed(ADMIN_USAGE, "line %zu of the list: %s", number, why.text);
         return false;
     }
-    if (!download_name(line, name, sizeof(name))) {
+    if (!download_name(source.url, name, sizeof(name))) {
         (void)admin_failed(ADMIN_USAGE, "line %zu of the list: %s names no file", number, line);
         return false;
     }

@@ -49,7 +49,7 @@ const char *origin_url_wrong(const char *url)
     const char *at, *colon;
 
     if (authority == NULL) {
-        return "is no URL that can be staged: http://, https://, ftp://, sftp:// or file://";
+        return "is no URL that can be staged: http://, https://, ftp://, sftp://, file:// or s3://";
     }
     if (strnlen(url, ORIGIN_URL_MAX + 1) > ORIGIN_URL_MAX) {
         return "is too long";
