@@ -228,6 +228,26 @@ static void until_all_is_handed_over_it_is_in_doubt(void **state)
     op_memory_free(to);
 }
 
+/* A take-over of which nothing has come yet leaves what is done as it is. */
+static void what_was_done_is_sure_until_something_comes(void **state)
+{
+    struct op_memory *m = op_memory_new(1, 2);
+
+    (void)state;
+    assert_true(begin(m, 1, 1, 0));
+    end(m, 1, 1);
+    assert_true(begin(m, 1, 2, 0));
+    op_memory_stop(m);
+    op_memory_check(m);
+    assert_true(op_memory_is_sure(m));
+    assert_int_equal(find(m, 1, 1), OP_DONE);
+    assert_false(is_unsure(m, 1, 1));
+    assert_int_equal(find(m, 1, 2), OP_NEW);
+    op_memory_doubt(m);
+    assert_true(is_unsure(m, 1, 1));
+    op_memory_free(m);
+}
+
 /* What is said counts more than what is in doubt. */
 static void what_is_in_doubt_gives_way(void **state)
 {
@@ -278,6 +298,7 @@ int main(void)
         cmocka_unit_test(a_client_is_known_as_long_as_its_copies_may_come),
         cmocka_unit_test(who_takes_over_knows_the_same),
         cmocka_unit_test(until_all_is_handed_over_it_is_in_doubt),
+        cmocka_unit_test(what_was_done_is_sure_until_something_comes),
         cmocka_unit_test(what_is_in_doubt_gives_way),
         cmocka_unit_test(who_has_no_room_says_so),
     };

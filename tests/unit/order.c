@@ -627,6 +627,7 @@ static void next_round(struct history *h)
     for (uint32_t i = 0; i < MEMBERS; i++) {
         if ((set >> i & 1) != 0 && i != source) {
             order_taken_over(&h->orders[i]);
+            op_memory_doubt(h->orders[i].memory);
             memcpy(h->bytes[i], h->bytes[source], sizeof(h->bytes[i]));
             (void)op_memory_each(h->orders[source].memory, hand_over, h->orders[i].memory);
             op_memory_settle(h->orders[i].memory);

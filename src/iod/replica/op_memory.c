@@ -317,24 +317,33 @@ bool op_memory_each(const struct op_memory *m,
     return true;
 }
 
+void op_memory_stop(struct op_memory *m)
+{
+    struct op *op, *next;
+
+    HASH_ITER(hh, m->ops, op, next)
+    {
+        if (op->running) {
+            remove_op(m, op);
+        }
+    }
+}
+
 void op_memory_doubt(struct op_memory *m)
 {
     struct client *c, *next;
 
+    op_memory_stop(m);
     m->takes_over = true;
     HASH_ITER(hh, m->clients, c, next)
     {
         c->unnamed = true;
-        LIST_FOREACH_SAFE(node, &c->ops)
+        LIST_FOREACH(node, &c->ops)
         {
             struct op *op = LIST_ENTRY(node, struct op, node);
 
-            if (op->running) {
-                remove_op(m, op);
-            } else {
-                m->unsure += !is_unsure(op);
-                op->doubt = op->unnamed = true;
-            }
+            m->unsure += !is_unsure(op);
+            op->doubt = op->unnamed = true;
         }
     }
 }

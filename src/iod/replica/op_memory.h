@@ -15,7 +15,7 @@
  * what a member knew; added to it, it would answer as done what is undone with the bytes. Until all bytes have come
  * (op_memory_doubt(), op_memory_settle()) nobody can say what of it they have, so both are known, and in doubt: what is
  * forgotten is done twice, and what is taken for done is lost, where the source ends in between and this member goes on
- * with what it has. It need not when the source is back at once, as a copy is that is opened again for another table:
+ * with what it has. Where the source ends before anything of it has come, what this member has is its own, and sure. It need not go on when the source is back at once, as a copy is that is opened again for another table:
  * that one is sure, and the source once more (group.h).
  *
  *   ours: DONE --doubt()--> in doubt, unnamed --settle()----------------------> gone
@@ -91,8 +91,11 @@ void op_memory_ended(struct op_memory *m, client_id client, op_sequence ended);
 bool op_memory_each(const struct op_memory *m,
                     bool (*visit)(void *data, const struct op_known *known), void *data);
 
-/* The bytes of another member are about to take the place of ours: what was done here, and what is loaded from now on, is in
- * doubt, and its answer is MORSEL_UNSURE. What was running is forgotten. */
+/* Nothing goes on of what is running: it is forgotten. */
+void op_memory_stop(struct op_memory *m);
+
+/* The first of another member's bytes is about to take the place of ours: what was done here, and what is loaded from now on, is
+ * in doubt, and its answer is MORSEL_UNSURE. What was running is forgotten. */
 void op_memory_doubt(struct op_memory *m);
 
 /* All of them have: what was loaded since is done, and the rest has been undone, and is forgotten. */

@@ -273,7 +273,7 @@ void order_taken_over(struct order *o)
             finish(o, i, MORSEL_OK, WORD_RELEASE);
         }
     }
-    op_memory_doubt(o->memory);
+    op_memory_stop(o->memory);
 }
 
 void order_set_verifier(struct order *o, uint64_t verifier)

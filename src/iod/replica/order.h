@@ -43,7 +43,7 @@
  *
  * The host: carries out what it is shown, at once (nothing more is shown behind order_leave()); has
  * nothing half carried out when it gives its bytes away, flushes them, or takes those of others
- * (order_taken_over(), then op_memory_load() and op_memory_settle()); and stamps `not_after_ms` anew for the clock of the
+ * (order_taken_over(), with the first of them op_memory_doubt(), then op_memory_load() and op_memory_settle()); and stamps `not_after_ms` anew for the clock of the
  * member to which it sends a change.
  *
  * Nothing is forwarded to a member that is not known to have joined the round (order_has_joined()): it would pass it over,
@@ -193,9 +193,8 @@ void order_leave(struct order *o);
 /* Another member of the set has joined the round in which we are. False: we do not order, or that was known. */
 bool order_has_joined(struct order *o, uint32_t member);
 
-/* The bytes of another member take the place of ours: what was ordered here is forgotten, and what the memory of
- * operations knows is in doubt until that member's is here (op_memory_settle()), for others decide what came of it. Not
- * while joined. */
+/* The bytes of another member are to take the place of ours: what was ordered here, and has not come to its end, is forgotten.
+ * Not while joined. What has come to its end we know as long as nothing has come (op_memory_doubt()). */
 void order_taken_over(struct order *o);
 
 /* Acknowledged bytes may be lost: the verifier of the group from now on (it only grows). */

@@ -88,7 +88,7 @@ static void begin_fetch(struct replica *r)
     }
     order_taken_over(&r->order);
     f->carried = f->intake.number;
-    f->again = f->gap = false;
+    f->again = f->gap = f->doubted = false;
     f->silences = 0;
     changed_clear(r->asked);
     if (!f->asked) {
@@ -162,6 +162,10 @@ static bool take(struct replica *r, const struct replica_message *m, uint64_t to
 {
     struct replica_fetch *f = &r->fetch;
 
+    if (!f->doubted) { /* Of a source that ends before that nothing has come, and what is here is ours. */
+        f->doubted = true;
+        op_memory_doubt(r->order.memory);
+    }
     switch (m->piece) {
     case PIECE_BYTES:
         queue(r, &m->changes[0], token);
