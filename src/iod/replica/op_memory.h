@@ -15,7 +15,8 @@
  * what a member knew; added to it, it would answer as done what is undone with the bytes. Until all bytes have come
  * (op_memory_doubt(), op_memory_settle()) nobody can say what of it they have, so both are known, and in doubt: what is
  * forgotten is done twice, and what is taken for done is lost, where the source ends in between and this member goes on
- * with what it has. Where the source ends before anything of it has come, what this member has is its own, and sure. It need not go on when the source is back at once, as a copy is that is opened again for another table:
+ * with what it has. Where the source ends before anything of it has come, what this member has is its own, and sure. It
+ * need not go on by itself when the source is back at once, as a copy is that is opened again for another table:
  * that one is sure, and the source once more (group.h).
  *
  *   ours: DONE --doubt()--> in doubt, unnamed --settle()----------------------> gone

@@ -43,8 +43,8 @@
  *
  * The host: carries out what it is shown, at once (nothing more is shown behind order_leave()); has
  * nothing half carried out when it gives its bytes away, flushes them, or takes those of others
- * (order_taken_over(), with the first of them op_memory_doubt(), then op_memory_load() and op_memory_settle()); and stamps `not_after_ms` anew for the clock of the
- * member to which it sends a change.
+ * (order_taken_over(), with the first of them op_memory_doubt(), then op_memory_load() and op_memory_settle()); and stamps
+ * `not_after_ms` anew for the clock of the member to which it sends a change.
  *
  * Nothing is forwarded to a member that is not known to have joined the round (order_has_joined()): it would pass it over,
  * and what is forwarded again for having got no answer is late. Who orders has joined first; the others follow within

@@ -341,8 +341,7 @@ struct replica_fetch
     bool asked;      /* In this session all of its write intent was. */
     bool taking;     /* The first piece of the queue is at work. */
     bool again, gap; /* To be asked for again; one behind the one that is missing has come. */
-    bool
-        doubted; /* Something has come in this pass: what the memory of operations knew is in doubt. */
+    bool doubted;    /* Something has come in this pass (op_memory_doubt()). */
     uint32_t silences, patience; /* Of so many a piece is lost. */
     uint64_t
         repeated; /* Asked for again behind a silence, and for nothing else; until it comes twice. 0: none. */
