@@ -281,8 +281,8 @@ static void who_lives_is_not_forgotten(void **state)
         assert_int_equal(donors_add(&c.donors, &kept, ++c.now_ms), 0);
     }
     donors_given(&c.donors, 0);
-    for (uint8_t i = 1; i <= DESKS; i++) {
-        struct donors_action answer = join(&c, i, i, true);
+    for (uint32_t i = 1; i <= DESKS; i++) {
+        struct donors_action answer = join(&c, i, (uint8_t)i, true);
 
         assert_int_equal(answer.type, i <= 3 ? DONORS_WELCOME : DONORS_REFUSE);
         assert_true(i <= 3 || strstr(answer.reason, "put back to an older state") != NULL);

@@ -9,14 +9,15 @@
 #include "client/admin/s3.h"
 #include "common/base/status.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static struct s3_access at(const char *endpoint, const char *region)
 {
     struct s3_access access = { .id = "" };
 
-    strcpy(access.endpoint, endpoint);
-    strcpy(access.region, region);
+    (void)snprintf(access.endpoint, sizeof(access.endpoint), "%s", endpoint);
+    (void)snprintf(access.region, sizeof(access.region), "%s", region);
     return access;
 }
 
@@ -137,7 +138,7 @@ static void the_longest_are_taken(void **state)
                ".s3.us-east-1.amazonaws.com/k");
     memset(given + 12, 'k', S3_KEY_MAX);
     assert_true(s3_url(given, &access, url, NULL));
-    strcat(given, "k");
+    given[12 + S3_KEY_MAX] = 'k';
     assert_wrong(given, &access, "1024");
     given[12 + S3_KEY_MAX] = '\0';
     memset(given + 12, ' ', S3_KEY_MAX); /* Each is three bytes of a URL. */
@@ -165,7 +166,7 @@ static void where_it_is_asked_for_is_judged(void **state)
 
 static int setting(const char *file, const char *section, const char *name, char value[9])
 {
-    strcpy(value, "before");
+    (void)snprintf(value, 9, "before");
     return s3_setting(slice_text(file), section, name, value, 8);
 }
 
@@ -208,10 +209,10 @@ static void keys_have_no_ends_of_lines(void **state)
     struct s3_access access = at("", "us-east-1");
 
     (void)state;
-    strcpy(access.id, "AKIA");
-    strcpy(access.secret, "a/b+c=");
+    (void)snprintf(access.id, sizeof(access.id), "%s", "AKIA");
+    (void)snprintf(access.secret, sizeof(access.secret), "%s", "a/b+c=");
     assert_true(s3_keys_sound(&access));
-    strcpy(access.token, "x\r\nX-Other: y");
+    (void)snprintf(access.token, sizeof(access.token), "%s", "x\r\nX-Other: y");
     assert_false(s3_keys_sound(&access));
 }
 
@@ -221,7 +222,7 @@ static void assert_refused(int answer, const char *body, const char *region, boo
     struct s3_access access = at("", "us-east-1");
     struct errmsg why;
 
-    strcpy(access.id, has_keys ? "AKIA" : "");
+    (void)snprintf(access.id, sizeof(access.id), "%s", has_keys ? "AKIA" : "");
     s3_refused(answer, body, region, &access, &why);
     if (strstr(why.text, words) == NULL) {
         fail_msg("%d %s: \"%s\", not \"%s\"", answer, body, why.text, words);
