@@ -23,8 +23,10 @@ struct sync_morsel
 {
     struct set_sync_run *run;
     struct set_unsynced item;
-    unsigned running, synced;
+    unsigned running, synced_count;
+    bool synced[REPLICAS_MAX]; /* By copy of the item. */
     struct donor_call calls[REPLICAS_MAX];
+    struct set_ask_wait ask;
 };
 
 static void run_next(struct set_sync_run *run);
@@ -99,12 +101,12 @@ static void run_end(struct set_sync_run *run)
     set_unref(set);
 }
 
-static void morsel_end(struct sync_morsel *m)
+static void morsel_end(struct sync_morsel *m, bool safe)
 {
     struct set_sync_run *run = m->run;
     struct data_set *set = run->set;
 
-    if (m->synced == 0) {
+    if (!safe) {
         log_error(
             set->client->options.log,
             "inode %lu: morsel %u of data set %lu is on no benefactor's disk: none of its %u "
@@ -116,6 +118,41 @@ static void morsel_end(struct sync_morsel *m)
     free(m);
     run->running--;
     run_next(run);
+}
+
+static bool is_synced(const struct sync_morsel *m, donor_id donor)
+{
+    for (uint32_t i = 0; i < m->item.count; i++) {
+        if (m->synced[i] && m->item.copies[i].donor == donor) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void on_counted(struct set_ask_wait *wait, int status, const struct set_entry *entry)
+{
+    struct sync_morsel *m = CONTAINER_OF(wait, struct sync_morsel, ask);
+    bool safe = status == 0 && !entry->stored; /* It was cut off. */
+
+    for (uint32_t i = 0; status == 0 && i < entry->donor_count; i++) {
+        safe = safe || is_synced(m, entry->donors[i]);
+    }
+    morsel_end(m, safe);
+}
+
+/* All have answered. Where a copy was not synced, one that was must be one that counts: of those that were named to the manager it
+ * may have left some out (a benefactor that joined anew, or fetches what the morsel was), and those are deleted. */
+static void morsel_answered(struct sync_morsel *m)
+{
+    bool some = m->synced_count > 0;
+
+    m->ask.done = on_counted;
+    if (!some || m->synced_count == m->item.count) {
+        morsel_end(m, some);
+    } else if (set_ask(m->run->set, &m->ask, m->item.number, true) != 0) {
+        morsel_end(m, false);
+    }
 }
 
 static bool is_as_written(const struct sync_morsel *m, const struct donor_call *call,
@@ -138,9 +175,12 @@ static void on_synced(struct donor_call *call, int status, struct rpc_reply *rep
 {
     struct sync_morsel *m = call->data;
 
-    m->synced += status == 0 && is_as_written(m, call, reply);
+    if (status == 0 && is_as_written(m, call, reply)) {
+        m->synced[call - m->calls] = true;
+        m->synced_count++;
+    }
     if (--m->running == 0) {
-        morsel_end(m);
+        morsel_answered(m);
     }
 }
 
