@@ -119,12 +119,34 @@ static void and_gets_another_chance(void **state)
     assert_int_equal(rate(&speed, at + 500 * ms), 2);
 }
 
+static void the_fastest_of_late_is_known(void **state)
+{
+    struct donor_speed fast = { .rate = 0 }, slow = { .rate = 0 };
+    struct donor_speed_best best = { .rate = 0 };
+    uint64_t later = now + 100 * ms + DONOR_SPEED_STALE_NS;
+
+    (void)state;
+    donor_speed_asked(&slow, MIB, now);
+    donor_speed_asked(&fast, MIB, now);
+    donor_speed_ended(&fast, MIB, DONOR_SPEED_CAME, now + 100 * ms);
+    donor_speed_best_note(&best, &fast, now + 100 * ms);
+    assert_int_equal(best.rate, 10 * MIB);
+    donor_speed_ended(&slow, MIB, DONOR_SPEED_CAME, now + 1000 * ms);
+    donor_speed_best_note(&best, &slow, now + 1000 * ms);
+    assert_int_equal(best.rate, 10 * MIB);
+    donor_speed_asked(&slow, MIB, later - 1000 * ms); /* All may have become slow. */
+    donor_speed_ended(&slow, MIB, DONOR_SPEED_CAME, later);
+    donor_speed_best_note(&best, &slow, later);
+    assert_int_equal(best.rate, MIB);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_waits_is_no_slowness),     cmocka_unit_test(pauses_do_not_count),
         cmocka_unit_test(changes_are_followed),          cmocka_unit_test(silence_shows),
         cmocka_unit_test(who_is_not_waited_for_is_slow), cmocka_unit_test(and_gets_another_chance),
+        cmocka_unit_test(the_fastest_of_late_is_known),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

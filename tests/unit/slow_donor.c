@@ -13,7 +13,15 @@
 
 #include <string.h>
 
-enum { DONORS = 4, MORSELS = 240, WINDOW = 8, MIB = 1 << 20, FAST = 12 * MIB, SLOW = FAST / 10 };
+enum {
+    DONORS = 4,
+    MORSELS = 240,
+    WINDOW_FIRST = 2,
+    WINDOW = 8,
+    MIB = 1 << 20,
+    FAST = 12 * MIB,
+    SLOW = FAST / 10
+};
 
 static const uint64_t tick_ns = 50000000, never = UINT64_MAX;
 
@@ -22,6 +30,7 @@ struct run
     uint64_t now_ns, tick_ns;
     uint32_t first, asked; /* What the reader waits for, and what is asked for next. */
     uint32_t hedged;
+    struct donor_speed_best best;
     struct
     {
         uint64_t rate, ends_ns; /* of the first in the queue. */
@@ -72,7 +81,7 @@ static struct set_choice choose(const struct run *run, uint32_t morsel)
                                              .asked = speed->asked,
                                              .rate = donor_speed_rate(speed, run->now_ns) };
     }
-    return set_choose_copy(morsel, MIB, states, 2);
+    return set_choose_copy(morsel, MIB, run->best.rate, states, 2);
 }
 
 static void ask(struct run *run, uint32_t morsel, struct set_choice choice)
@@ -96,6 +105,12 @@ static void take(struct run *run, uint32_t donor, uint32_t at)
     memmove(queue + at, queue + at + 1, (--run->donors[donor].count - at) * sizeof(queue[0]));
 }
 
+static void speed_ended(struct run *run, uint32_t donor, enum donor_speed_end how)
+{
+    donor_speed_ended(&run->donors[donor].speed, MIB, how, run->now_ns);
+    donor_speed_best_note(&run->best, &run->donors[donor].speed, run->now_ns);
+}
+
 static void arrived(struct run *run, uint32_t morsel)
 {
     run->morsels[morsel].here = true;
@@ -106,7 +121,7 @@ static void arrived(struct run *run, uint32_t morsel)
             continue;
         }
         run->morsels[morsel].waits[i] = false;
-        donor_speed_ended(&run->donors[donor].speed, MIB, DONOR_SPEED_LEFT, run->now_ns);
+        speed_ended(run, donor, DONOR_SPEED_LEFT);
         for (uint32_t at = 1; at < run->donors[donor].count; at++) {
             if (run->donors[donor].queue[at] == morsel) {
                 take(run, donor, at);
@@ -124,7 +139,7 @@ static void ended(struct run *run, uint32_t donor)
     begin(run, donor);
     if (run->morsels[morsel].waits[copy]) {
         run->morsels[morsel].waits[copy] = false;
-        donor_speed_ended(&run->donors[donor].speed, MIB, DONOR_SPEED_CAME, run->now_ns);
+        speed_ended(run, donor, DONOR_SPEED_CAME);
         arrived(run, morsel);
     }
 }
@@ -165,6 +180,12 @@ static void step(struct run *run)
     }
 }
 
+/* What is asked for ahead of the reader: twice as much with each morsel that he has got. */
+static uint32_t window_of(const struct run *run)
+{
+    return run->first < 2 ? WINDOW_FIRST << run->first : WINDOW;
+}
+
 /* Nanoseconds. What is known of before stays known. */
 static uint64_t read_all(struct run *run)
 {
@@ -182,7 +203,7 @@ static uint64_t read_all(struct run *run)
         if (run->first == MORSELS) {
             return run->now_ns - began_ns;
         }
-        while (run->asked < MORSELS && run->asked < run->first + WINDOW) {
+        while (run->asked < MORSELS && run->asked < run->first + window_of(run)) {
             ask(run, run->asked, choose(run, run->asked));
             run->asked++;
         }

@@ -87,3 +87,14 @@ void donor_speed_ended(struct donor_speed *speed, uint32_t bytes, enum donor_spe
         }
     }
 }
+
+void donor_speed_best_note(struct donor_speed_best *best, const struct donor_speed *speed,
+                           uint64_t now_ns)
+{
+    uint64_t rate = donor_speed_rate(speed, now_ns);
+
+    if (rate >= best->rate || now_ns - best->measured_ns >= DONOR_SPEED_STALE_NS) {
+        best->rate = rate;
+        best->measured_ns = now_ns;
+    }
+}

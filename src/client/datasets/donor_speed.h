@@ -12,6 +12,9 @@
  * first, has come by half, as far as anybody knows, and makes nobody faster. Who is slow is hardly asked, and so not measured: with each DONOR_SPEED_STALE_NS without a measure he is taken
  * to be twice as fast, until that is worth a try, or nothing is known of him.
  *
+ * The fastest of all is what one of whom nothing is known is taken for: else one that is known to be slow would be taken for no slower
+ * than him.
+ *
  * `asked` is the bytes that are under way, always; `rate` is 0 as long as nothing is known. Times are nanoseconds on one clock that does
  * not go back. */
 #ifndef MORSEL_CLIENT_DATASETS_DONOR_SPEED_H
@@ -48,5 +51,16 @@ void donor_speed_ended(struct donor_speed *speed, uint32_t bytes, enum donor_spe
 
 /* Bytes per second, as far as is known now; 0: not known. */
 uint64_t donor_speed_rate(const struct donor_speed *speed, uint64_t now_ns);
+
+/* Of several benefactors: the greatest rate that was measured of late. Zeroed: none was. */
+struct donor_speed_best
+{
+    uint64_t rate;
+    uint64_t measured_ns;
+};
+
+/* Something of `speed` has ended. */
+void donor_speed_best_note(struct donor_speed_best *best, const struct donor_speed *speed,
+                           uint64_t now_ns);
 
 #endif

@@ -27,6 +27,7 @@ struct donors
     struct donor *table; /* By id. */
     struct list open, closed;
     uint32_t open_count, count;
+    struct donor_speed_best best;
 };
 
 static struct donor *find(const struct client *client, donor_id id)
@@ -148,6 +149,11 @@ uint64_t donor_read_rate(const struct client *client, donor_id id)
     return donor == NULL ? 0 : donor_speed_rate(&donor->reads, uv_hrtime());
 }
 
+uint64_t donors_best_rate(const struct client *client)
+{
+    return client->data.donors->best.rate;
+}
+
 uint64_t donor_read_asked(const struct client *client, donor_id id)
 {
     const struct donor *donor = find(client, id);
@@ -229,7 +235,10 @@ static void note_read_ended(struct donor *donor, const struct donor_call *call, 
                                                            : DONOR_SPEED_FAILED;
 
     if (call->fetches > 0) {
-        donor_speed_ended(&donor->reads, call->fetches, how, uv_hrtime());
+        uint64_t now_ns = uv_hrtime();
+
+        donor_speed_ended(&donor->reads, call->fetches, how, now_ns);
+        donor_speed_best_note(&donor->client->data.donors->best, &donor->reads, now_ns);
     }
 }
 

@@ -48,6 +48,9 @@ void donor_note_failure(struct client *client, donor_id id);
 uint64_t donor_read_rate(const struct client *client, donor_id id);
 uint64_t donor_read_asked(const struct client *client, donor_id id);
 
+/* The greatest of those rates of late. */
+uint64_t donors_best_rate(const struct client *client);
+
 /* For the log; never NULL. */
 const char *donor_address(const struct client *client, donor_id id);
 

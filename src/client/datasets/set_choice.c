@@ -4,15 +4,13 @@
 #define NS_PER_S UINT64_C(1000000000)
 
 /* Waits that differ by less than a half are alike. */
-static bool is_alike(uint64_t wait, uint64_t best)
+static bool is_alike(uint64_t wait, uint64_t soonest)
 {
-    return wait <= best + best / 2;
+    return wait <= soonest + soonest / 2;
 }
 
-static uint64_t fastest(const struct set_copy_state *states, uint32_t count)
+static uint64_t fastest(const struct set_copy_state *states, uint32_t count, uint64_t rate)
 {
-    uint64_t rate = 0;
-
     for (uint32_t i = 0; i < count; i++) {
         rate = states[i].rate > rate ? states[i].rate : rate;
     }
@@ -28,10 +26,10 @@ static uint64_t wait_of(const struct set_copy_state *state, uint32_t length, uin
     return bytes > UINT64_MAX / NS_PER_S ? UINT64_MAX / 2 : bytes * NS_PER_S / rate;
 }
 
-struct set_choice set_choose_copy(uint32_t number, uint32_t length,
+struct set_choice set_choose_copy(uint32_t number, uint32_t length, uint64_t best,
                                   const struct set_copy_state *states, uint32_t count)
 {
-    uint64_t rate = fastest(states, count), best = UINT64_MAX / 2;
+    uint64_t rate = fastest(states, count, best), soonest = UINT64_MAX / 2;
     struct set_choice choice = { .copy = count };
     bool well = false;
 
@@ -42,14 +40,14 @@ struct set_choice set_choose_copy(uint32_t number, uint32_t length,
         if (!states[i].tried && states[i].well == well) {
             uint64_t wait = wait_of(&states[i], length, rate);
 
-            best = wait < best ? wait : best;
+            soonest = wait < soonest ? wait : soonest;
         }
     }
     for (uint32_t k = 0; k < count && choice.copy == count; k++) {
         uint32_t i = (number + k) % count;
         uint64_t wait = wait_of(&states[i], length, rate);
 
-        if (!states[i].tried && states[i].well == well && is_alike(wait, best)) {
+        if (!states[i].tried && states[i].well == well && is_alike(wait, soonest)) {
             choice = (struct set_choice){ .copy = i, .wait_ns = rate == 0 ? 0 : wait };
         }
     }

@@ -23,7 +23,7 @@ struct set_copy_state
     bool tried;     /* It is not to be asked (again). */
     bool well;      /* Nothing speaks against it. */
     uint64_t asked; /* Bytes that are under way from there, */
-    uint64_t rate;  /* per second; 0: not known, and taken to be as the fastest of the others. */
+    uint64_t rate;  /* per second; 0: not known. */
 };
 
 struct set_choice
@@ -32,8 +32,9 @@ struct set_choice
     uint64_t wait_ns; /* In which it should be here; 0: not known. */
 };
 
-/* The copy of morsel `number`, of `length` bytes, to ask next of `count` whose states these are. Those in whose way nothing is go first. */
-struct set_choice set_choose_copy(uint32_t number, uint32_t length,
+/* The copy of morsel `number`, of `length` bytes, to ask next of `count` whose states these are. Those in whose way nothing is go first. `best`:
+ * the rate of the fastest benefactor that is known, for which those are taken that are not. 0: none is. */
+struct set_choice set_choose_copy(uint32_t number, uint32_t length, uint64_t best,
                                   const struct set_copy_state *states, uint32_t count);
 
 /* Is another one to be asked, that should be here in `other_ns`, where one was expected in `expected_ns` and is not here after `waited_ns`?

@@ -367,8 +367,8 @@ static struct set_choice next_copy(const struct set_load *load)
                                              .asked = donor_read_asked(load->client, donor),
                                              .rate = donor_read_rate(load->client, donor) };
     }
-    return set_choose_copy((uint32_t)load->key.morsel, load->entry.length, states,
-                           load->entry.donor_count);
+    return set_choose_copy((uint32_t)load->key.morsel, load->entry.length,
+                           donors_best_rate(load->client), states, load->entry.donor_count);
 }
 
 static bool runs(const struct set_load *load)
