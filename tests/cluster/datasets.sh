@@ -75,6 +75,42 @@ cmp "$a/set/back" "$a/durable/twice" || fail "copied to a durable file and back 
 [ "$(sha256sum <"$b/set/twice")" = "$(cat "$work/copy" "$work/copy" | sha256sum)" ] || fail "another checksum"
 note "written and read"
 
+# ---- Who begins with a long read has the next benefactors at work at once, before he has anything; who wants a header has not.
+
+# holders NAME MORSEL: the benefactors that have a copy.
+holders() {
+    local set
+    set=$(getfattr --absolute-names --only-values -n user.morsel.layout "$a/set/$1" | grep -oE 'set=[0-9]+' | cut -d= -f2)
+    find "$work"/donor*/objects -name "$(printf '%016x' "$set").$2" | sed -E 's,.*/(donor[0-9]+)/objects/.*,\1,'
+}
+# has_read MOUNT COUNT: morsels, or more.
+has_read() {
+    [ "$(mount_counter "$1" set_morsels_read)" -ge "$2" ]
+}
+start_mount header
+header=$mnt
+head -c 4096 "$header/set/size7654321" | cmp - <(head -c 4096 "$work/copy") || fail "the header is not what was written"
+start_mount long
+mapfile -t frozen < <(holders size7654321 0)
+others=0
+for morsel in 1 2 3; do
+    [ -z "$(holders size7654321 "$morsel" | grep -vxF "$(printf '%s\n' "${frozen[@]}")")" ] || others=$((others + 1))
+done
+[ "${#frozen[@]}" -ge 2 ] && [ "$others" -ge 2 ] || fail "the copies lie otherwise than dealt: the first morsel on ${frozen[*]}, $others of the next three elsewhere"
+for name in "${frozen[@]}"; do kill -STOP "${pid_of[$name]}"; done
+dd if="$mnt/set/size7654321" of="$work/read" bs=1M count=1 status=none &
+reader=$!
+# Later the manager misses the frozen ones, and has others copy what they have.
+wait_for 15 "$others of the next morsels came while the first one is waited for" has_read "$mnt" "$others"
+for name in "${frozen[@]}"; do kill -CONT "${pid_of[$name]}"; done
+wait "$reader" || fail "who waited for a frozen benefactor failed"
+cmp "$work/read" <(head -c 1M "$work/copy") || fail "the first MiB is not what was written"
+! has_read "$header" 3 || fail "for a header $(mount_counter "$header" set_morsels_read) morsels were fetched"
+stop_mount header
+stop_mount long
+wait_for 60 "all benefactors are here" donors_here 4
+note "begun with much and with little"
+
 # ---- In any order, with everything that may be done to a file before it is sealed.
 
 for seed in 1 2 3; do

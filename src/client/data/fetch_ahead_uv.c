@@ -2,6 +2,8 @@
 #include "client/data/fetch_uv.h"
 #include "client/data/stripe_heads.h"
 
+enum { READ_LONG_BYTES = 128 << 10 };
+
 /* May more be fetched that nobody waits for? Not when the link has enough to do. */
 static bool may_fetch_ahead(const struct file *file, uint64_t offset)
 {
@@ -85,13 +87,16 @@ static void fetch_strided(struct file *file, const struct read_ahead_advice *adv
     }
 }
 
-/* Where a window that has begun to grow is short beside the stripes of benefactors, each of them gets something to do all the same. */
-static void fetch_heads(struct handle *handle, const struct read_ahead_advice *advice)
+/* Where a window that has begun to grow is short beside the stripes of benefactors, each of them gets something to do all the same: at once
+ * with a reader who begins with so much that he is unlikely to want no more than that. */
+static void fetch_heads(struct handle *handle, const struct read_ahead_advice *advice,
+                        uint32_t length)
 {
     struct file *file = handle->file;
     struct stripe_heads heads;
 
-    if (!file_is_scavenged(file) || advice->window <= READ_AHEAD_FIRST_BYTES) {
+    if (!file_is_scavenged(file) ||
+        (advice->window <= READ_AHEAD_FIRST_BYTES && length < READ_LONG_BYTES)) {
         return;
     }
     heads = stripe_heads(&file->dealt, advice->next, advice->window, advice->bound);
@@ -109,7 +114,7 @@ void fetch_ahead(struct handle *handle, const struct read_ahead_advice *advice, 
     if (advice->to > advice->from) {
         read_ahead_stopped(&handle->ahead, advice->to,
                            fetch_range_ahead(handle, advice->from, advice->to));
-        fetch_heads(handle, advice);
+        fetch_heads(handle, advice, length);
     } else if (advice->count > 0) {
         fetch_strided(handle->file, advice, length);
     }
