@@ -105,6 +105,8 @@ wait_for 15 "$others of the next morsels came while the first one is waited for"
 for name in "${frozen[@]}"; do kill -CONT "${pid_of[$name]}"; done
 wait "$reader" || fail "who waited for a frozen benefactor failed"
 cmp "$work/read" <(head -c 1M "$work/copy") || fail "the first MiB is not what was written"
+cmp "$work/copy" "$mnt/set/size7654321" || fail "read whole it is not what was written"
+[ "$(mount_counter "$mnt" set_cached_bytes)" = 0 ] || fail "the mount keeps $(mount_counter "$mnt" set_cached_bytes) bytes of what the kernel has"
 ! has_read "$header" 3 || fail "for a header $(mount_counter "$header" set_morsels_read) morsels were fetched"
 stop_mount header
 stop_mount long

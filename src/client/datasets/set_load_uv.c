@@ -78,8 +78,18 @@ void set_load_unlist(struct set_load *load)
     }
 }
 
+/* The kernel has its pages by now, and memory that is used again at once is still near the processor. */
+static bool is_taken(const struct set_load *load)
+{
+    return load->taken_bytes >= load->entry.length;
+}
+
 void set_load_used(struct set_load *load)
 {
+    if (is_taken(load)) {
+        set_load_free(load);
+        return;
+    }
     list_remove(&load->queue);
     list_push_back(&load->client->data.sets->cached, &load->queue);
 }
@@ -148,7 +158,7 @@ static void load_end(struct set_load *load, int status)
         list_push_back(&readers, node);
     }
     leave_room(load);
-    if (status == 0 && load->listed && !set->dropped) {
+    if (status == 0 && load->listed && !set->dropped && !is_taken(load)) {
         keep(load);
     } else {
         unlist(load);

@@ -209,6 +209,7 @@ struct set_load
     bool listed, fresh, here, is_new;
     struct set_entry entry;
     struct payload *pieces[SET_PIECES_MAX]; /* NULL: zeros. */
+    uint64_t taken_bytes;                   /* That readers were handed. */
 
     struct set_ask_wait ask;
     bool asking;             /* The entry is not known. */
@@ -256,7 +257,8 @@ void set_log_evicted(struct data_set *set, uint32_t morsel);
 /* Nobody finds it any more. It may be gone. */
 void set_load_unlist(struct set_load *load);
 
-void set_load_used(struct set_load *load); /* One that is here was read. */
+/* One that is here was read: it is kept, or goes when readers have been handed as much as it has. */
+void set_load_used(struct set_load *load);
 void set_loads_tick(struct data_set *set, uint64_t now_ms);
 void set_loads_leave(struct data_set *set); /* Nobody reads any more. */
 void set_load_free(struct set_load *load);  /* Of one that is here. */
@@ -271,7 +273,7 @@ void set_damage_free(struct data_sets *sets); /* Nothing is under way. */
 /* ---- set_read_uv.c ---- */
 
 /* The reader gets its bytes. */
-void set_read_take(struct set_read *read, const struct set_load *load);
+void set_read_take(struct set_read *read, struct set_load *load);
 
 /* ---- set_store_uv.c, set_cut_uv.c, set_place_uv.c, set_report_uv.c ---- */
 

@@ -3,7 +3,7 @@
 
 #include "common/base/status.h"
 
-void set_read_take(struct set_read *read, const struct set_load *load)
+void set_read_take(struct set_read *read, struct set_load *load)
 {
     uint32_t within = (uint32_t)(read->offset % read->set->morsel_bytes);
     uint32_t length = load->entry.length;
@@ -20,6 +20,7 @@ void set_read_take(struct set_read *read, const struct set_load *load)
         read->payload = payload_ref(load->pieces[within / SET_PIECE_BYTES]);
         read->payload_offset = within % SET_PIECE_BYTES;
         read->count = left < read->length ? left : read->length;
+        load->taken_bytes += read->count;
     }
 }
 
