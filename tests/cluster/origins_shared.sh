@@ -16,7 +16,7 @@ start_mount stage
 stage=$mnt
 mkdir "$stage/set" "$work/www"
 policy "$stage/set" class=scavenged
-size_mib=24
+size_mib=48
 kept_mib=4
 missing=$(((size_mib - kept_mib) << 20))
 head -c $((size_mib << 20)) /dev/urandom >"$work/www/tail"
@@ -107,6 +107,31 @@ cmp "$work/kept" "$mnt/set/tail" || fail "it is not read from the benefactors: $
 stop_mount three
 mv "$work/kept" "$work/www/tail"
 note "read without the origin"
+
+# ---- Who reads in order does not only wait for another one: what comes behind that one's stretch it fetches itself.
+
+evict
+echo $(((kept_mib + 16) << 20)) >"$work/www/.hold" # In a stretch of 16 MiB, longer than what is fetched ahead of a reader.
+start_mount one
+whole "$one" &
+reader=$!
+wait_for 60 "a mount is in the middle of a stretch" grep -q "^held /tail" "$work/requests"
+start_mount two
+whole "$two" &
+other=$!
+behind() {
+    sed -nE "s|^GET /tail bytes=([0-9]+)-([0-9]+) -> 206|\1|p" "$work/requests" | awk -v from=$(((kept_mib + 31) << 20)) '$1 >= from { found = 1 } END { exit !found }'
+}
+wait_for 14 "the other one fetches what comes behind the stretch" behind # Later it waits no longer for the first one.
+rm "$work/www/.hold"
+wait "$reader" || fail "who was held up did not read it"
+wait "$other" || fail "who came later did not read it"
+note "side by side: $(given) bytes for $missing, $(grep -c "^GET" "$work/requests") questions"
+[ "$(given)" -lt $((missing * 3 / 2)) ] || fail "the mounts did not share: $(given) bytes for $missing: $(cat "$work/requests")"
+wait_for 60 "all of it is there again" back
+wait_for 60 "with all its copies" uses -eq "$full"
+stop_mount one
+stop_mount two
 
 # ---- Who dies while it fetches is waited for for a bounded time; what it has put somewhere in vain is deleted.
 

@@ -10,7 +10,7 @@
 /moved/NAME    is elsewhere (302)
 /inward/NAME   is on 127.0.0.1, at the port that DIR/.inward says (302)
 
-While DIR/.hold has a number, no body goes beyond that byte of its file. LOG gets a line for each request, and one for each
+While DIR/.pace has a number, each answer goes on with so many bytes a second. While DIR/.hold has one, no body goes beyond that byte of its file. LOG gets a line for each request, and one for each
 answer that has reached a hold: "GET /NAME RANGE -> STATUS", "held /NAME". Ranges are "bytes=FROM-" or "bytes=FROM-LAST"."""
 import http.server
 import os
@@ -30,9 +30,9 @@ def note(line):
         log.write(line + "\n")
 
 
-def hold():
+def number(name):
     try:
-        with open(os.path.join(directory, ".hold"), encoding="ascii") as file:
+        with open(os.path.join(directory, name), encoding="ascii") as file:
             return int(file.read() or 0)
     except (FileNotFoundError, ValueError):
         return None
@@ -116,8 +116,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def body(self, file, at, end):
         file.seek(at)
         noted = False
+        began, first, pace = time.monotonic(), at, number(".pace")
         while at < end:
-            limit = hold()
+            limit = number(".hold")
             if limit is not None and at >= limit:
                 if not noted:
                     note(f"held {self.path}")
@@ -127,6 +128,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             count = min(PIECE, end - at, limit - at if limit is not None else PIECE)
             self.wfile.write(file.read(count))
             at += count
+            if pace:
+                time.sleep(max(0, began + (at - first) / pace - time.monotonic()))
 
 
 class Server(http.server.ThreadingHTTPServer):

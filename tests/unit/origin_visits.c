@@ -46,6 +46,21 @@ static void who_jumps_gets_what_he_wants_alone(void **state)
     assert_int_equal(origin_pace_count(&pace, 991, MIB), 1);
 }
 
+static void what_others_fetch_breaks_no_order(void **state)
+{
+    struct origin_pace pace = { .count = 0 };
+
+    (void)state;
+    origin_pace_skip(&pace, 0, 16); /* Nothing was asked for yet. */
+    assert_int_equal(origin_pace_count(&pace, 16, MIB), 1);
+    origin_pace_took(&pace, 16, 4);
+    origin_pace_skip(&pace, 20, 16);
+    assert_int_equal(origin_pace_count(&pace, 36, MIB), 8);
+    origin_pace_skip(&pace, 40, 16); /* It is somewhere else. */
+    assert_int_equal(origin_pace_count(&pace, 36, MIB), 8);
+    assert_int_equal(origin_pace_count(&pace, 56, MIB), 1);
+}
+
 static void large_morsels_go_one_by_one(void **state)
 {
     struct origin_pace pace = { .count = 0 };
@@ -106,6 +121,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_reads_in_order_asks_seldom),
         cmocka_unit_test(who_jumps_gets_what_he_wants_alone),
+        cmocka_unit_test(what_others_fetch_breaks_no_order),
         cmocka_unit_test(large_morsels_go_one_by_one),
         cmocka_unit_test(what_is_a_machines_own_affair_is_not_visited),
     };

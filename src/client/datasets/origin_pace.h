@@ -24,6 +24,12 @@ struct origin_pace
 /* So many are to be asked for from that morsel on, 1 at least. Where fewer can be, say so with origin_pace_took(). */
 uint32_t origin_pace_count(const struct origin_pace *pace, uint32_t morsel, uint32_t morsel_bytes);
 
+/* No stretch has more. */
+uint32_t origin_pace_most(uint32_t morsel_bytes);
+
+/* They are had otherwise: what lies behind them follows all the same. */
+void origin_pace_skip(struct origin_pace *pace, uint32_t morsel, uint32_t count);
+
 /* They were asked for. */
 void origin_pace_took(struct origin_pace *pace, uint32_t morsel, uint32_t count);
 

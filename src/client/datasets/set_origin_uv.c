@@ -10,7 +10,8 @@
  * What nobody has at all is claimed before (set_claim_uv.c), so that one mount alone fetches it, and put back (set_return_uv.c):
  *
  *   asking --ours, or nobody says--> fetching --each morsel--> its readers, and to benefactors
- *     |----another mount's: asked again, for CLAIM_WAIT_MS at most; then it is fetched all the same
+ *     |----another mount's: asked again, for CLAIM_WAIT_MS at most; then it is fetched all the same. Who reads in order fetches meanwhile what
+ *     |                     comes behind that, so mounts that want the same tail have a part of it each
  *     '----somebody has it by now: it is read there */
 #include "client/datasets/origin_pace.h"
 #include "client/datasets/origin_power.h"
@@ -25,11 +26,15 @@
 #include <string.h>
 
 enum {
-    SILENT_MS_MAX = 60000,   /* So long nothing may come, or io_timeout if that is less. */
-    PART_MS_MAX = 300000,    /* So long one stretch may take, and a reader wait. */
-    GIVES_MS = 10000,        /* So long who gave something is taken to go on. */
-    CLAIM_WAIT_MS = 15000,   /* So long another mount is waited for, that fetches the same. */
-    CLAIM_RENEW_MS = 3000,   /* Long before what we claim is over. */
+    SILENT_MS_MAX = 60000,     /* So long nothing may come, or io_timeout if that is less. */
+    PART_MS_MAX = 300000,      /* So long one stretch may take, and a reader wait. */
+    GIVES_MS = 10000,          /* So long who gave something is taken to go on. */
+    CLAIM_WAIT_MS = 15000,     /* So long another mount is waited for, that fetches the same. */
+    CLAIM_RENEW_MS = 3000,     /* Long before what we claim is over. */
+    FURTHER_BYTES = 128 << 20, /* So far behind what others fetch we look for some of our own, */
+    FURTHER_KEPT_MAX =
+        SET_CACHED_BYTES_MAX - 2 * ORIGIN_PART_BYTES_MAX, /* while it has room until it is read. */
+    IN_ORDER_MIN = 2,        /* Who waits for so many morsels at once reads on behind them. */
     PAUSE_MS = 5000,         /* Behind a failure, */
     CHANGED_PAUSE_MS = 60000 /* and when it has another one by now. */
 };
@@ -63,6 +68,8 @@ struct part
     bool gone; /* Nobody wants it any more: it ends when the claim is answered. */
     uint64_t until_ms;
     uint32_t first, count;
+    uint32_t
+        wanted; /* What a reader waits for: it, or what others fetch, and it lies behind that. */
     uint32_t at, within; /* The next bytes are of that one of its morsels, from there on. */
     struct payload *pieces[SET_PIECES_MAX]; /* Of it. */
     struct set_entry entries[];
@@ -254,13 +261,12 @@ static bool goes_on(struct data_set *set, uint32_t morsel, struct set_entry *ent
            !is_here(set, morsel) && !is_coming(set->origin, morsel);
 }
 
-static void collect(struct part *p, const struct set_load *load, uint32_t most)
+static void collect(struct part *p, uint32_t most)
 {
     struct data_set *set = p->set;
 
-    p->first = (uint32_t)load->key.morsel;
-    p->entries[p->count++] = load->entry;
-    p->part.length = load->entry.length;
+    p->part.length = p->entries[0].length;
+    p->count = 1;
     while (p->count < most && p->entries[p->count - 1].length == set->morsel_bytes &&
            goes_on(set, p->first + p->count, &p->entries[p->count])) {
         p->part.length += p->entries[p->count].length;
@@ -268,11 +274,11 @@ static void collect(struct part *p, const struct set_load *load, uint32_t most)
     }
 }
 
-/* NULL: no memory. */
-static struct part *part_new(struct set_origin *o, const struct set_load *load)
+/* From that morsel on, of `most` of them at most. NULL: no memory. */
+static struct part *part_new(struct set_origin *o, uint32_t morsel, const struct set_entry *entry,
+                             uint32_t most)
 {
     struct data_set *set = o->set;
-    uint32_t most = origin_pace_count(&o->pace, (uint32_t)load->key.morsel, set->morsel_bytes);
     struct part *p = calloc(1, sizeof(*p) + most * sizeof(p->entries[0]));
 
     if (p == NULL) {
@@ -280,7 +286,9 @@ static struct part *part_new(struct set_origin *o, const struct set_load *load)
     }
     list_init(&p->node);
     p->set = set_ref(set);
-    collect(p, load, most);
+    p->first = p->wanted = morsel;
+    p->entries[0] = *entry;
+    collect(p, most);
     p->until_ms = UINT64_MAX;
     p->part.origin = &o->origin;
     p->part.from = (uint64_t)p->first * set->morsel_bytes;
@@ -381,6 +389,62 @@ static void cut_to_claim(struct part *p)
     p->set->origin->renew_ms = now_of(p->set) + CLAIM_RENEW_MS;
 }
 
+static void on_claimed(struct set_claim *claim);
+
+static bool has_part_left(const struct set_origin *o)
+{
+    return o->state == ORIGIN_THERE && o->parts_count < ORIGIN_PARTS_OF_SET_MAX &&
+           o->set->client->data.sets->origin_parts < ORIGIN_PARTS_MAX &&
+           now_of(o->set) >= o->pause_until_ms;
+}
+
+/* What comes behind `morsel`, which another mount fetches, if nobody has that either. */
+static void go_further(struct set_origin *o, uint32_t wanted, uint32_t morsel)
+{
+    uint32_t end = wanted + FURTHER_BYTES / o->set->morsel_bytes;
+    struct set_entry entry;
+    struct part *p;
+
+    while (morsel < end && (is_here(o->set, morsel) || is_coming(o, morsel))) {
+        morsel++;
+    }
+    if (morsel >= end || !has_part_left(o) ||
+        o->set->client->data.sets->cached_bytes > FURTHER_KEPT_MAX ||
+        !goes_on(o->set, morsel, &entry) || entry.donor_count > 0) {
+        return;
+    }
+    p = part_new(o, morsel, &entry, origin_pace_most(o->set->morsel_bytes));
+    if (p != NULL) {
+        p->wanted = wanted;
+        if (set_claim_start(&p->claim, o->set, p->first, p->count, on_claimed) != 0) {
+            part_free(p);
+        }
+    }
+}
+
+static bool is_read_in_order(const struct set_origin *o)
+{
+    uint32_t count = 0;
+
+    LIST_FOREACH(node, &o->waiting)
+    {
+        count++;
+    }
+    return count >= IN_ORDER_MIN;
+}
+
+static void on_others(struct set_origin *o, struct part *p)
+{
+    uint32_t behind = p->first + p->claim.count, wanted = p->wanted;
+
+    wait_for_others(o, p);
+    origin_pace_skip(&o->pace, p->first, p->claim.count);
+    part_free(p);
+    if (is_read_in_order(o)) {
+        go_further(o, wanted, behind);
+    }
+}
+
 static void on_claimed(struct set_claim *claim)
 {
     struct part *p = CONTAINER_OF(claim, struct part, claim);
@@ -391,16 +455,20 @@ static void on_claimed(struct set_claim *claim)
     if (p->gone) {
         part_free(p);
     } else if (claim->what == SET_CLAIM_OTHERS) {
-        wait_for_others(o, p);
-        part_free(p);
+        on_others(o, p);
     } else if (claim->what == SET_CLAIM_THERE) {
         part_free(p);
+        origin_pace_skip(&o->pace, first, count);
         read_elsewhere(o, first, count);
     } else {
         if (claim->what == SET_CLAIM_OURS) {
             cut_to_claim(p);
         }
-        (void)fetch(p);
+        if (claim->what == SET_CLAIM_OURS || p->wanted == p->first) {
+            (void)fetch(p);
+        } else {
+            part_free(p); /* Nobody waits for it. */
+        }
     }
     start_parts(o);
     set_unref(set);
@@ -409,7 +477,9 @@ static void on_claimed(struct set_claim *claim)
 /* False: not for now. */
 static bool start_part(struct set_origin *o, const struct set_load *load)
 {
-    struct part *p = part_new(o, load);
+    uint32_t morsel = (uint32_t)load->key.morsel;
+    struct part *p = part_new(o, morsel, &load->entry,
+                              origin_pace_count(&o->pace, morsel, o->set->morsel_bytes));
 
     if (p == NULL) {
         return false;
@@ -423,14 +493,11 @@ static bool start_part(struct set_origin *o, const struct set_load *load)
 
 static void start_parts(struct set_origin *o)
 {
-    struct data_sets *sets = o->set->client->data.sets;
-
     LIST_FOREACH(node, &o->waiting)
     {
         const struct set_load *load = LIST_ENTRY(node, struct set_load, origin_node);
 
-        if (o->state != ORIGIN_THERE || o->parts_count == ORIGIN_PARTS_OF_SET_MAX ||
-            sets->origin_parts == ORIGIN_PARTS_MAX || now_of(o->set) < o->pause_until_ms) {
+        if (!has_part_left(o)) {
             return;
         }
         if (now_of(o->set) >= load->claim_ms && !is_coming(o, (uint32_t)load->key.morsel) &&
