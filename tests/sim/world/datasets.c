@@ -450,18 +450,6 @@ static void donors_end(void)
 
 /* ---- A history ---- */
 
-static void begin_program(struct history *h, const char *kind, unsigned number, unsigned mount,
-                          void (*run)(void *data))
-{
-    struct program *p = calloc(1, sizeof(*p));
-
-    CHECK(p != NULL);
-    *p = (struct program){ .history = h, .mount = mount };
-    (void)snprintf(p->name, sizeof(p->name), "%s%u", kind, number + 1);
-    h->programs_running++;
-    (void)fiber_start(world_draw(10 * WORLD_MS), run, p);
-}
-
 static void begin_donors(struct history *h)
 {
     char name[WORLD_NAME_MAX];
@@ -487,13 +475,13 @@ void datasets_run(struct history *h, struct world *world, const char *canary)
     h->copies = h->iods_count = 1;
     history_begin_cluster(h);
     begin_donors(h);
-    begin_program(h, "first", 0, 0, run_first);
+    program_begin(h, "first", 0, 0, run_first);
     history_wait_for_programs(h);
     for (unsigned i = 0; i < WRITERS; i++) {
-        begin_program(h, "writer", i, HISTORY_MOUNTS, run_writer);
+        program_begin(h, "writer", i, HISTORY_MOUNTS, run_writer);
     }
     for (unsigned i = 0; i < READERS; i++) {
-        begin_program(h, "reader", i, i, run_reader);
+        program_begin(h, "reader", i, i, run_reader);
     }
     faults_begin(h);
     strike_donors(h);
@@ -505,7 +493,7 @@ void datasets_run(struct history *h, struct world *world, const char *canary)
     h->ended = true;
     history_wait_for_programs(h);
     for (unsigned i = 0; i < HISTORY_MOUNTS; i++) {
-        begin_program(h, "last", i, i, run_last);
+        program_begin(h, "last", i, i, run_last);
     }
     history_wait_for_programs(h);
     history_sum_up(h);

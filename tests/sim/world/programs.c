@@ -563,8 +563,8 @@ static void run_last(void *data)
     p->history->programs_running--;
 }
 
-static void begin(struct history *h, const char *kind, unsigned number, unsigned mount,
-                  void (*run)(void *data))
+void program_begin(struct history *h, const char *kind, unsigned number, unsigned mount,
+                   void (*run)(void *data))
 {
     struct program *p = calloc(1, sizeof(*p));
 
@@ -577,34 +577,34 @@ static void begin(struct history *h, const char *kind, unsigned number, unsigned
 
 void programs_first(struct history *h)
 {
-    begin(h, "first", 0, 0, run_first);
+    program_begin(h, "first", 0, 0, run_first);
 }
 
 void programs_begin(struct history *h)
 {
     for (unsigned i = 0; i < HISTORY_PROGRAMS; i++) {
-        begin(h, "prog", i, i < 2 ? i : HISTORY_MOUNTS, run_program);
+        program_begin(h, "prog", i, i < 2 ? i : HISTORY_MOUNTS, run_program);
     }
     for (unsigned i = 0; i < HISTORY_KEEPERS; i++) {
-        begin(h, "keep", i, HISTORY_MOUNTS, keep_run);
+        program_begin(h, "keep", i, HISTORY_MOUNTS, keep_run);
     }
     for (unsigned i = 0; i < HISTORY_MOUNTS; i++) {
-        begin(h, "meet", i, i, meet_run);
+        program_begin(h, "meet", i, i, meet_run);
     }
-    begin(h, "bulk", 0, HISTORY_MOUNTS, bulk_run);
-    begin(h, "admin", 0, HISTORY_MOUNTS, admin_run);
-    begin(h, "recopy", 0, HISTORY_MOUNTS, recopy_run);
-    begin(h, "servers", 0, HISTORY_MOUNTS, servers_run);
+    program_begin(h, "bulk", 0, HISTORY_MOUNTS, bulk_run);
+    program_begin(h, "admin", 0, HISTORY_MOUNTS, admin_run);
+    program_begin(h, "recopy", 0, HISTORY_MOUNTS, recopy_run);
+    program_begin(h, "servers", 0, HISTORY_MOUNTS, servers_run);
 }
 
 void programs_look(struct history *h, unsigned mounts)
 {
     for (unsigned i = 0; i < mounts; i++) {
-        begin(h, "last", i, i, run_last);
+        program_begin(h, "last", i, i, run_last);
     }
 }
 
 void programs_check(struct history *h)
 {
-    begin(h, "check", 0, HISTORY_MOUNTS, admin_check);
+    program_begin(h, "check", 0, HISTORY_MOUNTS, admin_check);
 }

@@ -11,6 +11,10 @@ struct program
     unsigned mount; /* HISTORY_MOUNTS: one that is drawn, for each call. */
 };
 
+/* It begins soon, as a fiber of its own, with a struct program, and counts as running from now on until it has said that it does not any more. */
+void program_begin(struct history *h, const char *kind, unsigned number, unsigned mount,
+                   void (*run)(void *data));
+
 /* One call of the history. */
 struct act
 {
