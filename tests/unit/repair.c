@@ -613,6 +613,27 @@ static void where_nobody_has_room_that_is_said_at_once(void **state)
     small_end(c);
 }
 
+/* Who is distrusted counts as leaving, and gives less beside that: what stays there is known behind each count, until nothing has to go. */
+static void what_stays_with_one_that_is_distrusted_is_known(void **state)
+{
+    struct cloud *c = small_full(AFTER_MS);
+
+    (void)state;
+    for (uint32_t i = 0; i < BLAME_LIES; i++) {
+        (void)donors_blame(&c->donors, 1, BLAME_LIED, c->now_ms + i * 1000);
+    }
+    c->desks[2].room = c->desks[3].room = 0;
+    c->desks[0].room = MORSELS - 5;
+    pass(c, 2 * AFTER_MS);
+    assert_true(left_of(c, 0)->counted);
+    assert_int_equal(left_of(c, 0)->stuck, MORSELS);
+    assert_int_equal(left_of(c, 0)->stuck_bytes, 5 * BYTES);
+    c->desks[0].room = MORSELS;
+    pass(c, 2 * AFTER_MS);
+    assert_int_equal(left_of(c, 0)->stuck_bytes, 0);
+    small_end(c);
+}
+
 /* Exactly what is too much goes, and others have it before. */
 static void who_gives_less_keeps_what_it_gives(void **state)
 {
@@ -766,6 +787,7 @@ int main(void)
         cmocka_unit_test(what_comes_to_one_that_leaves_does_not_count),
         cmocka_unit_test(what_only_those_have_who_leave_comes_first),
         cmocka_unit_test(where_nobody_has_room_that_is_said_at_once),
+        cmocka_unit_test(what_stays_with_one_that_is_distrusted_is_known),
         cmocka_unit_test(who_gives_less_keeps_what_it_gives),
         cmocka_unit_test(surplus_goes_first),
         cmocka_unit_test(what_nobody_can_take_stays),

@@ -676,6 +676,9 @@ static void publish_left(struct repair *r)
             donor->since_ms < r->count_began_ms && donor->told_ms < r->count_began_ms) {
             counting->moved = left->moved;
             counting->moved_bytes = left->moved_bytes;
+            if (donor->report.excess > 0 && !donor->says_leaving) {
+                counting->stuck_bytes = left->stuck_bytes; /* Of the walk for who gives less. */
+            }
             counting->counted = true;
             *left = *counting;
         }
