@@ -9,6 +9,7 @@
 #include <spawn.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -17,6 +18,35 @@
 extern char **environ;
 
 enum { SILENT_MS = 10000, ALL_S = 30, WORDS_MAX = 200 };
+
+/* Ours without what is for S3: whoever reads what anybody answers is to know no keys. free() it; NULL: no memory. */
+static char **environment_of_child(void)
+{
+    size_t count = 0, kept = 0;
+    char **some;
+
+    while (environ != NULL && environ[count] != NULL) {
+        count++;
+    }
+    some = calloc(count + 1, sizeof(*some));
+    for (size_t i = 0; some != NULL && i < count; i++) {
+        if (strncmp(environ[i], "AWS_", 4) != 0) {
+            some[kept++] = environ[i];
+        }
+    }
+    return some;
+}
+
+static int spawn(const posix_spawn_file_actions_t *files, char *const *argv, pid_t *pid)
+{
+    char **environment = environment_of_child();
+    int rv = environment != NULL
+                 ? posix_spawn(pid, "/proc/self/exe", files, NULL, argv, environment)
+                 : ENOMEM;
+
+    free(environment);
+    return rv;
+}
 
 /* Its words come to *words, which is the caller's. */
 static bool start(char *const *argv, pid_t *pid, int *words)
@@ -35,7 +65,7 @@ static bool start(char *const *argv, pid_t *pid, int *words)
                      : posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null",
                                                         O_WRONLY, 0);
         rv = rv != 0 ? rv : posix_spawn_file_actions_adddup2(&files, ends[1], STDERR_FILENO);
-        rv = rv != 0 ? rv : posix_spawn(pid, "/proc/self/exe", &files, NULL, argv, environ);
+        rv = rv != 0 ? rv : spawn(&files, argv, pid);
         (void)posix_spawn_file_actions_destroy(&files);
     }
     (void)close(ends[1]);
