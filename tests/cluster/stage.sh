@@ -99,6 +99,7 @@ refused "no URL" x gopher://127.0.0.1/x "$a/set/x"
 refused "password" x http://me:secret@127.0.0.1/x "$a/set/x"
 refused "404" x "$url/nothing" "$a/set/x"
 [ "$last_code" = 1 ] || fail "404 is exit code $last_code"
+refused "404" x "$url/$(printf '%01000d' 0)" "$a/set/x" # Its words are behind the URL.
 refused "connect" x http://127.0.0.1:1/x "$a/set/x"
 [ "$last_code" = 3 ] || fail "nobody there is exit code $last_code"
 refused "do not lie on benefactors" x "$url/size1" "$a/durable/x"

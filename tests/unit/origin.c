@@ -163,6 +163,28 @@ static void what_is_no_origin_is_refused(void **state)
     buf_free(&record);
 }
 
+/* Which server, and which file: both ends, as much as there is room for. */
+static void of_a_long_url_the_middle_is_not_shown(void **state)
+{
+    char url[ORIGIN_URL_MAX + 1], text[ORIGIN_SHOWN_MAX];
+
+    (void)state;
+    for (size_t count = 1; count < sizeof(url); count++) {
+        memset(url, 'x', count);
+        url[0] = 'h';
+        url[count - 1] = 'z';
+        url[count] = '\0';
+        assert_ptr_equal(origin_url_shown(url, text), text);
+        if (count < ORIGIN_SHOWN_MAX) {
+            assert_string_equal(text, url);
+            continue;
+        }
+        assert_true(strlen(text) >= ORIGIN_SHOWN_MAX - 2 && strlen(text) < ORIGIN_SHOWN_MAX);
+        assert_true(text[0] == 'h' && text[strlen(text) - 1] == 'z');
+        assert_non_null(strstr(text, "x...x"));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -170,6 +192,7 @@ int main(void)
         cmocka_unit_test(what_differs_is_another),
         cmocka_unit_test(records_and_texts_come_back),
         cmocka_unit_test(what_is_no_origin_is_refused),
+        cmocka_unit_test(of_a_long_url_the_middle_is_not_shown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

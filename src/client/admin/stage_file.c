@@ -33,7 +33,7 @@ enum verdict {
 struct stage
 {
     const struct admin_settings *settings;
-    const char *given; /* The URL, as the user says it. */
+    char given[ORIGIN_SHOWN_MAX]; /* The URL, as the user says it. */
     struct stage_source source;
     struct stage_dest dest;
     struct stage_progress progress;
@@ -139,6 +139,7 @@ static void on_wait(void *data, uint64_t size, uint64_t whole)
 static int check_there(struct stage *s)
 {
     struct stage_dest *d = &s->dest;
+    char shown[ORIGIN_SHOWN_MAX];
 
     if (d->lock_fd < 0 || s->settings->fresh) {
         return 0;
@@ -152,7 +153,7 @@ static int check_there(struct stage *s)
     }
     if (d->has_origin && strcmp(d->origin.url, s->source.url) != 0) {
         errmsg_set(&s->why, "%s: comes from %s; remove it, or say --fresh to replace it", d->path,
-                   d->origin.url);
+                   origin_url_shown(d->origin.url, shown));
         return MORSEL_EXIST;
     }
     return 0;
@@ -320,7 +321,7 @@ static void tell_fetchable(const struct stage *s, struct staged *staged)
 int stage_url(const struct admin_settings *settings, const char *url, const char *dest,
               struct staged *staged, struct errmsg *why)
 {
-    struct stage s = { .settings = settings, .given = url };
+    struct stage s = { .settings = settings };
     char name[NAME_BYTES_MAX + 1];
     int rv = stage_source_read(&s.source, url, why);
     bool named;
@@ -329,6 +330,7 @@ int stage_url(const struct admin_settings *settings, const char *url, const char
         return rv;
     }
     named = download_name(s.source.url, name, sizeof(name));
+    (void)origin_url_shown(url, s.given);
     stage_progress_init(&s.progress, !settings->quiet && !settings->json);
     rv = stage_dest_find(&s.dest, dest, named ? name : NULL, &s.why);
     if (rv == 0) {

@@ -183,13 +183,14 @@ static int find_endpoint(struct s3_access *s3, struct errmsg *why)
 
 int stage_source_read(struct stage_source *source, const char *given, struct errmsg *why)
 {
+    char shown[ORIGIN_SHOWN_MAX];
     const char *wrong;
     int rv;
 
     *source = (struct stage_source){ .is_s3 = s3_is(given) };
     if (!source->is_s3) {
         if ((wrong = origin_url_wrong(given)) != NULL) {
-            errmsg_set(why, "%s %s", given, wrong);
+            errmsg_set(why, "%s %s", origin_url_shown(given, shown), wrong);
             return MORSEL_INVAL;
         }
         (void)snprintf(source->url, sizeof(source->url), "%s", given);

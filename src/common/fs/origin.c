@@ -70,6 +70,18 @@ const char *origin_url_wrong(const char *url)
     return authority[count] != '\0' ? NULL : "names no file";
 }
 
+const char *origin_url_shown(const char *url, char text[ORIGIN_SHOWN_MAX])
+{
+    size_t count = strlen(url), part = (ORIGIN_SHOWN_MAX - sizeof("...")) / 2;
+
+    if (count < ORIGIN_SHOWN_MAX) {
+        memcpy(text, url, count + 1);
+    } else {
+        (void)snprintf(text, ORIGIN_SHOWN_MAX, "%.*s...%s", (int)part, url, url + count - part);
+    }
+    return text;
+}
+
 bool origin_sound(const struct origin *origin)
 {
     return origin_url_wrong(origin->url) == NULL && is_printable(origin->etag, ORIGIN_ETAG_MAX) &&

@@ -27,6 +27,7 @@
 enum {
     ORIGIN_URL_MAX = 2048,
     ORIGIN_ETAG_MAX = 256,
+    ORIGIN_SHOWN_MAX = 200,                                   /* With its final zero. */
     ORIGIN_TEXT_MAX = ORIGIN_URL_MAX + ORIGIN_ETAG_MAX + 128, /* With its final zero. */
     MISSING_RANGES_MAX = 64,                                  /* Of user.morsel.missing. */
     MISSING_TEXT_MAX = MISSING_RANGES_MAX * 48
@@ -48,6 +49,9 @@ void origin_init(struct origin *origin);
 /* Is the text a URL of a scheme that is known, with a host (but for file:) and a path, and without a password? NULL: it is;
  * otherwise what is wrong with it, as words behind the URL. */
 const char *origin_url_wrong(const char *url);
+
+/* The URL in a line for people: of one that is longer the middle is left out, so that the words behind it are not cut off. */
+const char *origin_url_shown(const char *url, char text[ORIGIN_SHOWN_MAX]);
 
 /* Each field is one that may be. */
 bool origin_sound(const struct origin *origin);
