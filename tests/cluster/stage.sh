@@ -86,6 +86,9 @@ for kind in undated norange untagged moved; do
 done
 morsel stage --json "file://$work/www/size7654321" "$a/set/file" >"$work/out"
 same file size7654321
+[ "$(jq -c 'keys' "$work/out")" = '["fetchable","fetched","file","resumed_at","size","url","waited","was_complete","why_not_fetchable"]' ] || fail "--json has other words: $(cat "$work/out")"
+[ "$(jq -r '"\(.url) \(.file) \(.resumed_at) \(.waited) \(.fetchable)"' "$work/out")" = "file://$work/www/size7654321 $a/set/file 0 false false" ] || fail "--json: $(cat "$work/out")"
+[ "$(jq -r .why_not_fetchable "$work/out")" = "they fetch from http: and https: alone" ] || fail "--json does not say why it is fetched by nobody: $(cat "$work/out")"
 [ "$(jq -r '"\(.size) \(.fetched) \(.was_complete)"' "$work/out")" = "7654321 7654321 false" ] || fail "--json: $(cat "$work/out")"
 morsel stage --json "$url/size7654321" "$a/set" >"$work/out"
 [ "$(jq -r '"\(.fetched) \(.was_complete)"' "$work/out")" = "0 true" ] || fail "what is complete is fetched again: $(cat "$work/out")"
@@ -238,7 +241,7 @@ wait "$one" || fail "the first of two"
 wait "$two" || fail "the second of two"
 same two
 [ "$(grep -c "^GET /two .*200" "$work/requests")" -le 2 ] && [ "$(jq .fetched "$work/out1")" = 12345678 ] || fail "two at once: $(cat "$work/out1" "$work/out2")"
-[ "$(jq -r '"\(.fetched) \(.was_complete)"' "$work/out2")" = "0 true" ] || fail "the second one has fetched something itself: $(cat "$work/out2")"
+[ "$(jq -r '"\(.fetched) \(.was_complete) \(.waited)"' "$work/out2")" = "0 true true" ] || fail "the second one has fetched something itself: $(cat "$work/out2")"
 note "two at once"
 
 # ---- Who looks sees where it comes from.

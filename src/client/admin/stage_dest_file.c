@@ -199,7 +199,14 @@ static void on_alarm(int number)
     (void)number; /* It ends the wait for the lock. */
 }
 
-/* Wait for the lock; each second the caller may show how far the other one is. */
+static void tell_waits(struct stage_dest *d, stage_waits waits, void *data, struct errmsg *why)
+{
+    if (look(d, why) == 0) {
+        waits(data, d->size, d->origin.size);
+    }
+}
+
+/* Wait for the lock; at once and each second the caller may show how far the other one is. */
 static int wait_for_lock(struct stage_dest *d, stage_waits waits, void *data, struct errmsg *why)
 {
     const struct sigaction action = { .sa_handler = on_alarm };
@@ -207,6 +214,7 @@ static int wait_for_lock(struct stage_dest *d, stage_waits waits, void *data, st
     struct sigaction before;
     int rv = 0;
 
+    tell_waits(d, waits, data, why);
     (void)sigaction(SIGALRM, &action, &before);
     (void)setitimer(ITIMER_REAL, &second, NULL);
     while (flock(d->lock_fd, LOCK_EX) != 0) {
@@ -214,9 +222,7 @@ static int wait_for_lock(struct stage_dest *d, stage_waits waits, void *data, st
             rv = failed(why, d->path);
             break;
         }
-        if (look(d, why) == 0) {
-            waits(data, d->size, d->origin.size);
-        }
+        tell_waits(d, waits, data, why);
     }
     (void)setitimer(ITIMER_REAL, &never, NULL);
     (void)sigaction(SIGALRM, &before, NULL);

@@ -33,7 +33,7 @@ struct stage_dest
  * benefactors, or will. 0, or what failed with words: MORSEL_INVAL where the command line is wrong. */
 int stage_dest_find(struct stage_dest *d, const char *dest, const char *name, struct errmsg *why);
 
-/* Called each second while somebody else stages it, which has come to `size` of `whole` bytes. */
+/* Called at once and each second while somebody else stages it, which has come to `size` of `whole` bytes. */
 typedef void (*stage_waits)(void *data, uint64_t size, uint64_t whole);
 
 /* Lock it, if it is there, and look at it. */
