@@ -187,6 +187,25 @@ exec 8>&-
 nothing_left "a put that was killed"
 wait_for 60 "the benefactors have its space again" sets_are "$before"
 
+# Ended by a signal: where a file may be without a name that is its end, and elsewhere it takes the name away, and says how much had come.
+"$bin/morsel" put - "$a/empty/ended" <"$work/pipe" 2>"$work/said" &
+put=$!
+exec 8>"$work/pipe"
+head -c 5M /dev/urandom >&8
+wait_for 60 "something of it is stored" sets_are $((before + 1))
+kill -TERM "$put"
+echo more >&8
+code=0
+wait "$put" || code=$?
+exec 8>&-
+case $code in
+143) [ ! -s "$work/said" ] ;;
+1) grep -q "interrupted behind 5.0 MiB; nothing is left of that: say it again with all of it" "$work/said" ;;
+*) false ;;
+esac || fail "a put that was ended is exit code $code: $(cat "$work/said")"
+nothing_left "a put that was ended"
+wait_for 60 "the benefactors have its space again" sets_are "$before"
+
 morsel put "$work/in/$big" "$a/data/unread" >"$work/out"
 kill -STOP "${pid_of[donor1]}" "${pid_of[donor2]}"
 "$bin/morsel" get "$b/data/unread" "$work/empty/killed" &
