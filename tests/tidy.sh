@@ -222,7 +222,7 @@ data\.buffers\b                      data/chunk_uv data/room_uv
 data\.fetches\b                      data/fetch_uv data/fetch_ahead_uv
 data\.appends\b                      data/append_uv
 data\.donors\b                       datasets/donors_uv
-data\.sets\b                         datasets/set_uv datasets/set_life_uv datasets/set_load_uv datasets/set_damage_uv datasets/set_origin_uv datasets/set_return_uv datasets/set_report_uv
+data\.sets\b                         datasets/set_uv datasets/set_life_uv datasets/set_load_uv datasets/set_damage_uv datasets/set_origin_uv datasets/set_claim_uv datasets/set_return_uv datasets/set_report_uv
 data\.size_asks\b                    data/size_uv
 data\.(versions|changes)->           coherence/data_versions manager/changes
 parts

@@ -131,20 +131,26 @@ static void on_word(struct meta_call *call, int status, void *message)
 
     (void)status;
     (void)message;
+    word->set->client->data.sets->claim_ends--;
     set_unref(word->set);
     free(word);
 }
 
-/* Without memory it is not said: the claim is over soon. */
-static void say(struct data_set *set, uint32_t first, uint32_t count, bool ends)
+/* Without memory it is not said, nor where too many wait for the manager. */
+static void say_end(struct data_set *set, uint32_t first, uint32_t count)
 {
-    struct claim_word *word = client_is_ending(set->client) ? NULL : calloc(1, sizeof(*word));
+    struct data_sets *sets = set->client->data.sets;
+    struct claim_word *word =
+        client_is_ending(set->client) || sets->claim_ends >= SET_CLAIM_ENDS_MAX
+            ? NULL
+            : calloc(1, sizeof(*word));
 
     if (word == NULL) {
         return;
     }
+    sets->claim_ends++;
     word->set = set_ref(set);
-    if (start(&word->call, set, first, count, ends, on_word) != 0) {
+    if (start(&word->call, set, first, count, true, on_word) != 0) {
         on_word(&word->call, MORSEL_NOMEM, NULL);
     }
 }
@@ -152,7 +158,7 @@ static void say(struct data_set *set, uint32_t first, uint32_t count, bool ends)
 void set_claim_end(struct data_set *set, uint32_t first, uint32_t count)
 {
     if (count > 0) {
-        say(set, first, count, true);
+        say_end(set, first, count);
     }
 }
 

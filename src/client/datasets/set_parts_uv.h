@@ -9,7 +9,11 @@
 #include "client/datasets/set_places.h"
 #include "client/datasets/set_uv.h"
 
-enum { SET_PAUSE_MS = 250 /* Before somebody is asked again who could not help. */ };
+enum {
+    SET_PAUSE_MS = 250, /* Before somebody is asked again who could not help. */
+    SET_CLAIM_ENDS_MAX =
+        1024 /* On their way to the manager; so many morsels of a set one mount may claim (claims.h). */
+};
 
 /* Of all sets. */
 struct data_sets
@@ -24,6 +28,7 @@ struct data_sets
     uint64_t idle_bytes;         /* and what they take. */
     uint64_t loading_bytes;      /* Of those for which somebody was asked. */
     uint32_t origin_parts;       /* That are being fetched. */
+    uint32_t claim_ends;         /* set_claim_end() on their way to the manager. */
     uint64_t returning_bytes;    /* Of morsels on their way back to benefactors. */
     struct set_damages *damages; /* NULL: nothing wrong was found. */
 };
@@ -170,7 +175,9 @@ int set_claim_start(struct set_claim *claim, struct data_set *set, uint32_t firs
 void set_claim_tick(struct set_claim *claim, uint64_t now_ms);
 void set_claim_cancel(struct set_claim *claim); /* `done` runs soon, later. */
 
-/* They are not fetched, or not put back: others may claim them. */
+/* They are not fetched, or not put back: others may claim them. While the manager is away these wait for it, SET_CLAIM_ENDS_MAX at most, of all
+ * sets: the first ones, for what was claimed when it went is among them, and later ones are about claims that it has never heard of. What it is not
+ * told ends by itself soon after the last claim of the set is renewed (claims.h). */
 void set_claim_end(struct data_set *set, uint32_t first, uint32_t count);
 
 /* Zeroed, one for each set: a manager that is away is told once when it is back, and not as often as it was to be. */
