@@ -101,6 +101,19 @@ static void try_object_name(const char *text)
     }
 }
 
+static void try_names(const struct origin *origin)
+{
+    char name[NAME_BYTES_MAX];
+    size_t count;
+    const char *path;
+
+    CHECK(origin_source(origin, &path) != INODE_NONE && *path == '/');
+    while (path != NULL && *path == '/') {
+        path = origin_take_name(path + 1, name, &count);
+        CHECK(path == NULL || (count > 0 && memchr(name, 0, count) == NULL));
+    }
+}
+
 static void try_origin(const char *text)
 {
     struct origin origin, again;
@@ -110,6 +123,9 @@ static void try_origin(const char *text)
         origin_format(&origin, out);
         CHECK(origin_parse(slice_text(out), &again) == MORSEL_OK);
         CHECK(origin_same(&origin, &again) && origin.size == again.size);
+        if (origin_is_inside(&origin)) {
+            try_names(&origin);
+        }
     }
 }
 

@@ -57,6 +57,21 @@ static void it_is_sealed_when_it_is_all_of_its_origin(void **state)
     close_fixture(f);
 }
 
+/* Older managers do not know such a URL. */
+static void one_of_the_cluster_needs_its_version(void **state)
+{
+    struct origin origin;
+    inode_id file;
+    struct ns_fixture *f = open_fixture(&file);
+
+    (void)state;
+    assert_int_equal(say(f, CLIENT, file, file, "morsel://4711/a", WHOLE), 0);
+    assert_int_equal(ns_super(f->ns)->store_version, STORE_VERSION_INSIDE);
+    assert_int_equal(ns_origin(f->ns, file, &origin, &f->err), 0);
+    assert_string_equal(origin.url, "morsel://4711/a");
+    close_fixture(f);
+}
+
 static void it_is_sealed_then(void **state)
 {
     inode_id file;
@@ -207,6 +222,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_is_sealed_when_it_is_all_of_its_origin),
+        cmocka_unit_test(one_of_the_cluster_needs_its_version),
         cmocka_unit_test(it_is_sealed_then),
         cmocka_unit_test(who_says_it_again_goes_on),
         cmocka_unit_test(bytes_from_elsewhere_get_none),

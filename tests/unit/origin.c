@@ -26,15 +26,32 @@ static struct origin sample(void)
 
 static void urls_are_judged(void **state)
 {
-    static const char *const good[] = {
-        "http://h/x",    "https://h:1/x?y", "ftp://h/",
-        "sftp://me@h/x", "file:///x",       "http://me@[::1]:80/x"
-    };
-    static const char *const wrong[] = {
-        "",           "gopher://h/x",  "http://",    "http://h",
-        "http:///x",  "file://h/x",    "file://",    "http://h/a b",
-        "http://h/#", "http://h/\xc3", "HTTP://h/x", "http://me:secret@h/x"
-    };
+    static const char *const good[] = { "http://h/x",   "https://h:1/x?y",
+                                        "ftp://h/",     "sftp://me@h/x",
+                                        "file:///x",    "http://me@[::1]:80/x",
+                                        "morsel://1/x", "morsel://9999999999999999999/a/b%20c" };
+    static const char *const wrong[] = { "",
+                                         "gopher://h/x",
+                                         "http://",
+                                         "http://h",
+                                         "http:///x",
+                                         "file://h/x",
+                                         "file://",
+                                         "http://h/a b",
+                                         "http://h/#",
+                                         "http://h/\xc3",
+                                         "HTTP://h/x",
+                                         "http://me:secret@h/x",
+                                         "morsel://",
+                                         "morsel:///x",
+                                         "morsel://1",
+                                         "morsel://0/x",
+                                         "morsel://01/x",
+                                         "morsel://1a/x",
+                                         "morsel://-1/x",
+                                         "morsel://1?/x",
+                                         "morsel://10000000000000000000/x",
+                                         "morsel://me@1/x" };
     char large[ORIGIN_URL_MAX + 2];
 
     (void)state;
@@ -185,6 +202,64 @@ static void of_a_long_url_the_middle_is_not_shown(void **state)
     }
 }
 
+static void files_of_the_cluster_are_inodes_and_paths(void **state)
+{
+    struct origin o = sample();
+    const char *path;
+
+    (void)state;
+    assert_false(origin_is_inside(&o));
+    assert_true(origin_is_visited(&o));
+    strcpy(o.url, "morsel://4711/a/b%20c");
+    assert_true(origin_is_inside(&o));
+    assert_false(origin_is_visited(&o));
+    assert_true(origin_may_be_proven(&o));
+    assert_int_equal(origin_source(&o, &path), 4711);
+    assert_string_equal(path, "/a/b%20c");
+}
+
+static void names_are_taken_off_paths(void **state)
+{
+    static const struct
+    {
+        const char *path, *name, *rest; /* NULL: there is none. */
+    } cases[] = {
+        { "a", "a", "" },
+        { "a/b", "a", "/b" },
+        { "a%20%2Fb/", "a /b", "/" },
+        { "%c3%BC", "\xc3\xbc", "" },
+        { "..", "..", "" },
+        { "a?b", "a?b", "" },
+        { "", NULL, NULL },
+        { "/a", NULL, NULL },
+        { "%00", NULL, NULL },
+        { "a%0", NULL, NULL },
+        { "a%", NULL, NULL },
+        { "a%g0", NULL, NULL },
+        { "a%0g", NULL, NULL },
+    };
+    char name[NAME_BYTES_MAX], large[NAME_BYTES_MAX + 2];
+    size_t count;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const char *rest = origin_take_name(cases[i].path, name, &count);
+
+        if (cases[i].name == NULL) {
+            assert_null(rest);
+        } else {
+            assert_string_equal(rest, cases[i].rest);
+            assert_int_equal(count, strlen(cases[i].name));
+            assert_memory_equal(name, cases[i].name, count);
+        }
+    }
+    memset(large, 'x', sizeof(large));
+    large[NAME_BYTES_MAX + 1] = '\0';
+    assert_null(origin_take_name(large, name, &count));
+    large[NAME_BYTES_MAX] = '\0';
+    assert_string_equal(origin_take_name(large, name, &count), "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -193,6 +268,8 @@ int main(void)
         cmocka_unit_test(records_and_texts_come_back),
         cmocka_unit_test(what_is_no_origin_is_refused),
         cmocka_unit_test(of_a_long_url_the_middle_is_not_shown),
+        cmocka_unit_test(files_of_the_cluster_are_inodes_and_paths),
+        cmocka_unit_test(names_are_taken_off_paths),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

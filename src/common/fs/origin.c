@@ -32,7 +32,8 @@ static bool is_printable(const char *text, size_t max)
 /* Where the authority of the URL begins; NULL: its scheme is none that we know. */
 static const char *behind_scheme(const char *url)
 {
-    static const char *const schemes[] = { "http://", "https://", "ftp://", "sftp://", "file://" };
+    static const char *const schemes[] = { "http://", "https://", "ftp://",
+                                           "sftp://", "file://",  ORIGIN_INSIDE };
 
     for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
         if (strncmp(url, schemes[i], strlen(schemes[i])) == 0) {
@@ -40,6 +41,24 @@ static const char *behind_scheme(const char *url)
         }
     }
     return NULL;
+}
+
+/* INODE_NONE: it is no number that may be one. */
+static inode_id inode_of(const char *authority)
+{
+    size_t count = strcspn(authority, "/?");
+    inode_id inode = INODE_NONE;
+
+    if (count == 0 || count >= DIGITS_MAX || authority[0] == '0' || authority[count] == '?') {
+        return INODE_NONE;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (authority[i] < '0' || authority[i] > '9') {
+            return INODE_NONE;
+        }
+        inode = inode * 10 + (inode_id)(authority[i] - '0');
+    }
+    return inode;
 }
 
 const char *origin_url_wrong(const char *url)
@@ -63,6 +82,10 @@ const char *origin_url_wrong(const char *url)
     if (at != NULL && colon != NULL && colon < at) {
         return "has a password in it, which everybody would see: put it into ~/.netrc, or use a "
                "key";
+    }
+    if (strncmp(url, ORIGIN_INSIDE, strlen(ORIGIN_INSIDE)) == 0 &&
+        inode_of(authority) == INODE_NONE) {
+        return "names no file of this cluster: say the path of one";
     }
     if (strncmp(url, "file:", 5) == 0 ? count != 0 : count == 0) {
         return count == 0 ? "names no host" : "names a host: it is file:///PATH";
@@ -115,9 +138,52 @@ bool origin_is_visited(const struct origin *origin)
     return strncmp(origin->url, "http://", 7) == 0 || strncmp(origin->url, "https://", 8) == 0;
 }
 
+bool origin_is_inside(const struct origin *origin)
+{
+    return strncmp(origin->url, ORIGIN_INSIDE, strlen(ORIGIN_INSIDE)) == 0;
+}
+
+inode_id origin_source(const struct origin *origin, const char **path)
+{
+    const char *authority = origin->url + strlen(ORIGIN_INSIDE);
+
+    *path = authority + strcspn(authority, "/");
+    return inode_of(authority);
+}
+
+static int digit_of(char c)
+{
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                  : -1;
+}
+
+const char *origin_take_name(const char *path, char name[NAME_BYTES_MAX], size_t *count)
+{
+    for (*count = 0; *path != '\0' && *path != '/'; (*count)++) {
+        char c = *path++;
+
+        if (*count == NAME_BYTES_MAX) {
+            return NULL;
+        }
+        if (c == '%') {
+            int high = digit_of(path[0]), low = high < 0 ? -1 : digit_of(path[1]);
+
+            if (low < 0 || high + low == 0) {
+                return NULL;
+            }
+            c = (char)(high * 16 + low);
+            path += 2;
+        }
+        name[*count] = c;
+    }
+    return *count > 0 ? path : NULL;
+}
+
 bool origin_may_be_proven(const struct origin *origin)
 {
-    return origin_is_visited(origin) && origin_is_dated(origin) &&
+    return (origin_is_visited(origin) || origin_is_inside(origin)) && origin_is_dated(origin) &&
            origin->size != ORIGIN_SIZE_UNKNOWN && origin->size > 0;
 }
 

@@ -16,7 +16,16 @@
 #define MORSEL_COMMON_FS_ORIGIN_H
 
 #include "common/base/buf.h"
+#include "common/base/limits.h"
 #include "common/base/types.h"
+
+/* A file of class durable of the same cluster: its inode, whose number no other one ever gets, and behind it where it lay when it was
+ * staged, with %XX: morsel://4711/data/genbank.tar. Its ETag is its version, in quotes. */
+#define ORIGIN_INSIDE "morsel://"
+
+/* "CLUSTER VERSION" of whatever lies on a MorselFS: which cluster it is of, in 32 hexadecimal digits, and a number that has grown when its
+ * bytes have changed and that was reported. */
+#define SOURCE_XATTR "user.morsel.source"
 
 #define ORIGIN_XATTR  "user.morsel.origin"
 #define MISSING_XATTR "user.morsel.missing"
@@ -67,6 +76,16 @@ bool origin_has_strong_etag(const struct origin *origin);
 
 /* Is it one that mounts fetch from for whoever reads (http and https: neither files of their machine nor what takes somebody's key)? */
 bool origin_is_visited(const struct origin *origin);
+
+/* Is it a file of the cluster, which mounts read themselves? */
+bool origin_is_inside(const struct origin *origin);
+
+/* Of one that is: which file, and the path at which it was staged, still with its %XX. */
+inode_id origin_source(const struct origin *origin, const char **path);
+
+/* The name that such a path begins with, behind its "/", with its %XX read; returns what follows: "/" and more names, or nothing. NULL: it begins
+ * with none, or with one that no file has. */
+const char *origin_take_name(const char *path, char name[NAME_BYTES_MAX], size_t *count);
 
 /* And could one say of all of it that it is the same? Then it is worth a proof, */
 bool origin_may_be_proven(const struct origin *origin);

@@ -106,7 +106,7 @@ int apply_set_origin(struct ns_txn *t)
     buf_clear(&t->ns->record);
     origin_encode(&origin, &t->ns->record);
     txn_record_put(t, key_origin(head.number));
-    txn_needs_version(t, STORE_VERSION_ORIGINS);
+    txn_needs_version(t, origin_is_inside(&origin) ? STORE_VERSION_INSIDE : STORE_VERSION_ORIGINS);
     txn_change(t, inode);
     t->op->target = inode->id;
     return 0;

@@ -43,6 +43,9 @@ int record_origin(struct request *r)
         errmsg_set(&r->err, "the text is no origin of a data set");
         return MORSEL_INVAL;
     }
+    if (origin_is_inside(&origin) && (rv = source_prove(r, &inode, &origin)) != 0) {
+        return rv;
+    }
     origin_encode(&origin, &r->bytes);
     r->op.kind = OP_SET_ORIGIN;
     r->op.set_origin.inode = inode.id;

@@ -119,7 +119,9 @@ int serve_open(struct request *r)
     int rv;
 
     if ((rv = ns_inode(meta->ns, m->inode, &inode, &r->err)) != 0 ||
-        (rv = identify_access(meta, r->rpc, m->who, &inode, rights, &r->err)) != 0 ||
+        (rv = m->for_set != INODE_NONE
+                  ? source_may_open(r, &inode)
+                  : identify_access(meta, r->rpc, m->who, &inode, rights, &r->err)) != 0 ||
         (rv = meta_note_open(meta, r->rpc, m->inode, m->write)) != 0) {
         return rv;
     }

@@ -92,6 +92,19 @@ int reply_set_seal(struct request *r);
 int record_origin(struct request *r);
 int origin_text(struct request *r, struct slice name, const struct inode *inode);
 
+/* handlers_source_uv.c: origins that are files of class durable of this cluster.
+ *
+ * source_may_open: may the client of this OPEN read the inode as the origin of the data set of `for_set`? The rights are those of who
+ * owns that file. MORSEL_ACCES; MORSEL_STALE: it was changed since, or deleted. */
+int source_may_open(struct request *r, const struct inode *inode);
+
+/* Is the origin, which somebody says of the file, one that he reaches by its path? `proven` is what is so: it is durable, and the owner of the
+ * file may read it. MORSEL_INVAL, MORSEL_STALE (it is another one by now), and why he does not reach it. */
+int source_prove(struct request *r, const struct inode *file, struct origin *origin);
+
+/* SOURCE_XATTR, into the bytes of the request. */
+int source_text(struct request *r, const struct inode *inode);
+
 /* May the client store the file's set from now on? MORSEL_BUSY: another one holds the file open for writing, and stores it. */
 int may_take_over(struct request *r, const struct inode *inode);
 

@@ -359,6 +359,9 @@ static int get_value(struct request *r, struct slice name, struct inode *inode)
         slice_equal(name, slice_text(MISSING_XATTR))) {
         return origin_text(r, name, inode);
     }
+    if (slice_equal(name, slice_text(SOURCE_XATTR))) {
+        return source_text(r, inode);
+    }
     if (slice_equal(name, slice_text(POLICY_XATTR_RESERVED))) {
         return reserved_text(r, inode);
     }
