@@ -16,6 +16,7 @@
 #include "client/data/fetch_uv.h"
 #include "client/data/file_uv.h"
 #include "client/data/size_uv.h"
+#include "client/data/source_uv.h"
 #include "client/datasets/donors_uv.h"
 #include "client/datasets/set_uv.h"
 #include "client/manager/behind_uv.h"
@@ -156,6 +157,7 @@ static void on_tick(uv_timer_t *timer)
     client_groups_tick(client);
     files_age(client, now_ms);
     size_asks_tick(client);
+    sources_tick(client);
     data_sets_tick(client);
 }
 
@@ -188,6 +190,7 @@ static void client_free(struct client *client)
     write_buffers_close(client);
     files_close(client);
     data_sets_close(client);
+    sources_close(client);
     donors_close(client);
     session_close(client);
     free(client->life);
@@ -210,7 +213,8 @@ static int open_parts(struct client *client, client_id id)
         (rv = servers_open(client, &servers_hooks)) != 0 ||
         (rv = client_groups_open(client)) != 0 || (rv = lease_open(client, &lease_hooks)) != 0 ||
         (rv = behind_open(client, id, &behind_hooks)) != 0 || (rv = donors_open(client)) != 0 ||
-        (rv = data_sets_open(client)) != 0 || (rv = closes_open(client, is_open_here)) != 0 ||
+        (rv = data_sets_open(client)) != 0 || (rv = sources_open(client)) != 0 ||
+        (rv = closes_open(client, is_open_here)) != 0 ||
         (rv = files_open(client, &durable_column_hooks)) != 0 ||
         (rv = write_buffers_open(client)) != 0 || (rv = fetches_open(client)) != 0 ||
         (rv = appends_open(client)) != 0 || (rv = size_asks_open(client)) != 0) {

@@ -100,6 +100,7 @@ struct client_data
     struct changes *changes;             /* That the manager may not have on disk yet. */
     struct donors *donors;               /* donors_uv.h */
     struct data_sets *sets;              /* set_parts_uv.h */
+    struct origin_power *inside;         /* source_uv.h */
 };
 
 /* What all modules go by, and the part of each, which only its owners look into (rule 16 of

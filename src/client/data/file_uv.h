@@ -67,7 +67,8 @@ struct handle
      * its program, where the kernel has cut the write in several. */
     int error, close_error, sync_error;
     bool writable;
-    bool lost;   /* What was acknowledged may be lost (durable_uv.h): fsync is to say so. */
+    bool lost;     /* What was acknowledged may be lost (durable_uv.h): fsync is to say so. */
+    bool internal; /* The client's own, which closes it itself (source_uv.h). */
     bool direct; /* What is read and written through it does not pass through the kernel's pages. */
 };
 

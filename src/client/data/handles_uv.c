@@ -2,9 +2,11 @@
 #include "client/data/handles_uv.h"
 
 #include "client/data/file_uv.h"
+#include "client/data/source_uv.h"
 
 void files_close_readers(struct client *client)
 {
+    sources_let_go(client); /* Else what ends with a file closes another one meanwhile. */
     FILES_FOREACH(file, client)
     {
         file_pin(file);
@@ -12,7 +14,7 @@ void files_close_readers(struct client *client)
         {
             struct handle *handle = LIST_ENTRY(node, struct handle, node);
 
-            if (!handle->writable) {
+            if (!handle->writable && !handle->internal) {
                 file_close(handle);
             }
         }

@@ -22,6 +22,7 @@ enum {
 struct origin_part
 {
     const struct origin *origin;
+    inode_id inode; /* Of the file whose data set it is. */
     uint64_t from, length;
     uint64_t silent_ms; /* So long it may say nothing. */
     void *data;

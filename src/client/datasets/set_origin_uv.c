@@ -87,6 +87,13 @@ static uint64_t silent_ms(const struct data_set *set)
     return timeout_ms < SILENT_MS_MAX ? timeout_ms : SILENT_MS_MAX;
 }
 
+/* Who fetches it: files of the cluster the client reads itself. */
+static const struct origin_power *power_of(const struct data_set *set)
+{
+    return origin_is_inside(&set->origin->origin) ? set->client->data.inside
+                                                  : set->client->options.origins;
+}
+
 /* ---- The end of a stretch ---- */
 
 static void part_free(struct part *p)
@@ -126,7 +133,7 @@ static void part_failed(struct part *p, enum origin_end end, const char *words)
 
 static void part_break(struct part *p, enum origin_end end, const char *words)
 {
-    p->set->client->options.origins->stop(&p->part);
+    power_of(p->set)->stop(&p->part);
     part_failed(p, end, words);
 }
 
@@ -291,6 +298,7 @@ static struct part *part_new(struct set_origin *o, uint32_t morsel, const struct
     collect(p, most);
     p->until_ms = UINT64_MAX;
     p->part.origin = &o->origin;
+    p->part.inode = set->inode;
     p->part.from = (uint64_t)p->first * set->morsel_bytes;
     p->part.silent_ms = silent_ms(set);
     p->part.data = p;
@@ -307,7 +315,7 @@ static struct part *part_new(struct set_origin *o, uint32_t morsel, const struct
 static bool fetch(struct part *p)
 {
     struct data_set *set = p->set;
-    const struct origin_power *power = set->client->options.origins;
+    const struct origin_power *power = power_of(set);
 
     p->until_ms = now_of(set) + PART_MS_MAX;
     if (power->start(power->data, &p->part) != 0) {
@@ -544,11 +552,12 @@ static void learn(struct set_origin *o, int status, const Morsel__SetMapReply *r
         return;
     }
     if (origin_decode((struct slice){ reply->origin.data, reply->origin.len }, &o->origin) != 0 ||
-        !origin_is_visited(&o->origin)) {
-        log_warning(o->set->client->options.log,
-                    "inode %lu: its data set %lu comes from where a mount fetches nothing (only "
-                    "http: and https:); \"morsel stage --fresh\" stores it anew",
-                    (unsigned long)o->set->inode, (unsigned long)o->set->number);
+        !(origin_is_visited(&o->origin) || origin_is_inside(&o->origin))) {
+        log_warning(
+            o->set->client->options.log,
+            "inode %lu: its data set %lu comes from where a mount fetches nothing (only "
+            "http:, https: and the cluster itself); \"morsel stage --fresh\" stores it anew",
+            (unsigned long)o->set->inode, (unsigned long)o->set->number);
         return;
     }
     o->state = ORIGIN_THERE;
@@ -712,7 +721,7 @@ void set_origin_leave(struct data_set *set)
             p->gone = true;
             set_claim_cancel(&p->claim);
         } else {
-            set->client->options.origins->stop(&p->part);
+            power_of(set)->stop(&p->part);
             part_free(p);
         }
     }
