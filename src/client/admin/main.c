@@ -181,10 +181,10 @@ static const struct command commands[] = {
       0, 0, command_datasets },
     { "stage",
       TABLE("stage",
-            "Fetch what lies at a URL (http, https, s3, ftp, sftp, file) into a data set: a file "
-            "in a "
-            "directory of class scavenged. The same command goes on where one was interrupted.",
-            "URL FILE|DIR", stage_options),
+            "Fetch what lies at a URL (http, https, s3, ftp, sftp, file) or a path into a data "
+            "set: a file in a directory of class scavenged. The same command goes on where one "
+            "was interrupted.",
+            "URL|PATH FILE|DIR", stage_options),
       1, 2, command_stage },
     { "reserve",
       TABLE("reserve",

@@ -55,6 +55,7 @@ static bool parse_line(char *line, unsigned long *id_out, struct mount_info *mou
     *id_out = strtoul(fields[0], NULL, 10);
     (void)snprintf(mount->type, sizeof(mount->type), "%s", type);
     unescape(source, mount->source, sizeof(mount->source));
+    unescape(fields[3], mount->root, sizeof(mount->root));
     unescape(fields[4], mount->point, sizeof(mount->point));
     return true;
 }

@@ -12,6 +12,7 @@ struct mount_info
     char type[64];               /* "fuse.morsel" */
     char source[MOUNT_TEXT_MAX]; /* Of a MorselFS: the manager, HOST:PORT. */
     char point[MOUNT_TEXT_MAX];
+    char root[MOUNT_TEXT_MAX]; /* What of the file system lies there: "/" but for bind mounts. */
 };
 
 /* The mount that holds `path`, whatever its type. MORSEL_NOENT and the like when the path cannot be

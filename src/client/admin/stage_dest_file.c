@@ -301,6 +301,9 @@ static int say_origin(struct stage_dest *d, const struct origin *origin, struct 
     origin_format(origin, text);
     for (int waited = 0; fsetxattr(d->lock_fd, ORIGIN_XATTR, text, strlen(text), 0) != 0;
          waited += LOOK_MS) {
+        if (errno == ESTALE) {
+            return MORSEL_AGAIN; /* It is a file of the cluster, and another one by now. */
+        }
         if (errno != EBUSY || waited >= BUSY_MS_MAX) {
             return failed(why, d->path);
         }
@@ -320,6 +323,10 @@ int stage_dest_begin(struct stage_dest *d, const struct origin *origin, uint64_t
     }
     d->origin = *origin;
     d->has_origin = true;
+    /* The manager has looked whether it can be fetched again. */
+    if (origin_is_inside(origin) && (rv = read_origin(d, why)) != 0) {
+        return rv;
+    }
     name_locked(d, name);
     d->write_fd = open(name, O_WRONLY | O_CLOEXEC);
     if (d->write_fd < 0 || (from > 0 && ftruncate(d->write_fd, (off_t)from) != 0) ||

@@ -9,6 +9,7 @@
 
 #include "client/admin/print_file.h"
 #include "client/admin/stage_curl.h"
+#include "client/admin/stage_inside_file.h"
 #include "client/admin/stage_progress_file.h"
 #include "client/admin/stage_prove_proc.h"
 #include "client/admin/stage_source_file.h"
@@ -33,8 +34,9 @@ enum verdict {
 struct stage
 {
     const struct admin_settings *settings;
-    char given[ORIGIN_SHOWN_MAX]; /* The URL, as the user says it. */
+    char given[ORIGIN_SHOWN_MAX]; /* The URL or the path, as the user says it. */
     struct stage_source source;
+    struct stage_inside inside;
     struct stage_dest dest;
     struct stage_progress progress;
     struct origin origin;   /* As it is. */
@@ -102,7 +104,8 @@ static bool on_begin(void *data, const struct origin *now, uint64_t at)
     if (rv == 0) {
         struct origin anew = *now;
 
-        anew.proven = at == 0 && stage_prove(now, &s->unfetchable);
+        /* Of files of the cluster the manager says it. */
+        anew.proven = at == 0 && !s->inside.is_inside && stage_prove(now, &s->unfetchable);
         rv = stage_dest_begin(d, at > 0 ? &d->origin : &anew, at, &s->why);
     }
     if (rv != 0) {
@@ -174,7 +177,8 @@ static bool note_origin(void *data, const struct origin *now, uint64_t at)
     return false;
 }
 
-/* HTTP has told with one answer what all of its bytes are of. A file, and those of the others, may have been written meanwhile. */
+/* HTTP has told with one answer what all of its bytes are of, and of a file of the cluster that is known. A file, and those of the others,
+ * may have been written meanwhile. */
 static int check_unchanged(struct stage *s)
 {
     struct origin now = s->origin;
@@ -183,7 +187,7 @@ static int check_unchanged(struct stage *s)
     };
     struct errmsg why;
 
-    if (strncmp(s->source.url, "http", 4) == 0) {
+    if (strncmp(s->source.url, "http", 4) == 0 || s->inside.is_inside) {
         return 0;
     }
     d.known = s->origin;
@@ -238,7 +242,10 @@ static int try_once(struct stage *s)
         !s->dest.sealed && origin_is_dated(&s->dest.origin)) {
         d.from = s->dest.resume;
     }
-    end = download_run(&d, &why);
+    end = s->inside.is_inside ? stage_inside_run(&s->inside, &d, &why) : download_run(&d, &why);
+    if (s->inside.has_changed) {
+        (void)stage_dest_empty(&s->dest, &s->why); /* Nothing of what came counts. */
+    }
     switch (s->verdict) {
     case VERDICT_FAILED:
     case VERDICT_AGAIN:
@@ -313,8 +320,10 @@ static void tell_fetchable(const struct stage *s, struct staged *staged)
     if (!staged->fetchable && s->unfetchable.text[0] == '\0') {
         errmsg_set(&staged->unfetchable, "%s",
                    unfit != NULL ? unfit
-                                 : "they could not when its staging began; \"morsel stage "
-                                   "--fresh\" tries again");
+                   : s->inside.is_inside
+                       ? "whoever owns the data set may not read it by himself or its group"
+                       : "they could not when its staging began; \"morsel stage "
+                         "--fresh\" tries again");
     }
 }
 
@@ -323,9 +332,12 @@ int stage_url(const struct admin_settings *settings, const char *url, const char
 {
     struct stage s = { .settings = settings };
     char name[NAME_BYTES_MAX + 1];
-    int rv = stage_source_read(&s.source, url, why);
+    int rv = stage_inside_find(&s.inside, url, dest, s.source.url, why);
     bool named;
 
+    if (rv == 0 && s.source.url[0] == '\0') {
+        rv = stage_source_read(&s.source, url, why);
+    }
     if (rv != 0) {
         return rv;
     }
@@ -380,8 +392,9 @@ int command_stage(const struct admin_arguments *arguments)
     int code;
 
     if (arguments->operands_count != (lists ? 1 : 2) || (lists && settings->recursive)) {
-        return admin_failed(ADMIN_USAGE, "say \"morsel stage URL FILE|DIR\", \"morsel stage -r DIR "
-                                         "DEST\" or \"morsel stage --list FILE DEST\"");
+        return admin_failed(ADMIN_USAGE,
+                            "say \"morsel stage URL|PATH FILE|DIR\", \"morsel stage -r "
+                            "DIR DEST\" or \"morsel stage --list FILE DEST\"");
     }
     (void)curl_global_init(CURL_GLOBAL_DEFAULT);
     code = lists ? stage_list(settings, arguments->operands[0])

@@ -6,13 +6,13 @@
 #include "client/admin/mount_file.h"
 #include "client/admin/stage_curl.h"
 #include "client/admin/stage_file.h"
+#include "client/admin/stage_inside_file.h"
 #include "client/admin/stage_source_file.h"
 #include "common/base/limits.h"
 #include "common/base/status.h"
 
 #include <curl/curl.h>
 
-#include <ctype.h>
 #include <errno.h>
 #include <fts.h>
 #include <inttypes.h>
@@ -103,23 +103,6 @@ static int check_dest(const char *dest)
 
 /* ---- A directory ---- */
 
-/* file:// and the absolute path, with %XX for what a URL has not. False: too long. */
-static bool url_of(const char *path, char url[ORIGIN_URL_MAX + 1])
-{
-    size_t count = (size_t)snprintf(url, ORIGIN_URL_MAX + 1, "file://");
-
-    for (; *path != '\0'; path++) {
-        bool plain = isalnum((unsigned char)*path) || strchr("/-._~", *path) != NULL;
-
-        if (count + 3 > ORIGIN_URL_MAX) {
-            return false;
-        }
-        count += (size_t)snprintf(url + count, ORIGIN_URL_MAX + 1 - count, plain ? "%c" : "%%%02X",
-                                  (unsigned char)*path);
-    }
-    return true;
-}
-
 /* The directory that a path or a file: URL means, absolute and without symbolic links. */
 static int find_source(const char *source, char path[PATH_MAX])
 {
@@ -175,7 +158,7 @@ static void stage_entry(struct many *m, const FTSENT *entry, const char *to)
     char url[ORIGIN_URL_MAX + 1];
     struct stat st;
 
-    if (!url_of(entry->fts_path, url)) {
+    if (!stage_path_url("file://", entry->fts_path, url)) {
         fail(m, entry->fts_path, "its path is too long for a URL");
     } else if (stat(to, &st) == 0 && S_ISDIR(st.st_mode)) {
         fail(m, to, "is a directory, and is to be a file");

@@ -144,7 +144,8 @@ static int end_of(pid_t pid)
 
 const char *stage_unfit(const struct origin *origin)
 {
-    return !origin_is_visited(origin)            ? "they fetch from http: and https: alone"
+    return !origin_is_visited(origin) && !origin_is_inside(origin)
+               ? "they fetch from http: and https: alone, and files of class durable of the cluster"
            : !origin_is_dated(origin)            ? "it tells neither a strong ETag nor a date"
            : origin->size == ORIGIN_SIZE_UNKNOWN ? "it does not tell its size"
            : !origin_may_be_proven(origin)       ? "it is empty"

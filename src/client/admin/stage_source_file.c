@@ -189,6 +189,10 @@ int stage_source_read(struct stage_source *source, const char *given, struct err
 
     *source = (struct stage_source){ .is_s3 = s3_is(given) };
     if (!source->is_s3) {
+        if (strncmp(given, ORIGIN_INSIDE, strlen(ORIGIN_INSIDE)) == 0) {
+            errmsg_set(why, "%s: is a file of the cluster; say the path of it", given);
+            return MORSEL_INVAL;
+        }
         if ((wrong = origin_url_wrong(given)) != NULL) {
             errmsg_set(why, "%s %s", origin_url_shown(given, shown), wrong);
             return MORSEL_INVAL;
