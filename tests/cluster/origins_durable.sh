@@ -195,16 +195,9 @@ note "changed"
 
 # ---- Written while it is staged: by whomever, it is noticed, and nothing is sealed.
 
-# staging NAME: half of it has come, and who stages it stands still.
+# staging NAME: a part of it has come, and who stages it stands still.
 staging() {
-    "$bin/morsel" stage --quiet "$a/src/$1" "$a/set" >"$work/stage" 2>&1 &
-    stage=$!
-    children+=("$stage")
-    until [ "$(stat -c %s "$a/set/$1" 2>/dev/null || echo 0)" -gt 0 ]; do
-        kill -0 "$stage" || fail "staging $1: $(cat "$work/stage")"
-    done
-    kill -STOP "$stage"
-    [ "$(stat -c %s "$a/set/$1")" -lt "$(stat -c %s "$a/src/$1")" ] || fail "$1 was staged too fast for this test"
+    stage_stopped "$a/src/$1" "$a/set/$1"
 }
 # noticed NAME WORDS: it goes on, and fails; then nobody writes, and all is well.
 noticed() {

@@ -88,12 +88,26 @@ morsel stage --json "file://$work/www/size7654321" "$a/set/file" >"$work/out"
 same file size7654321
 [ "$(jq -c 'keys' "$work/out")" = '["fetchable","fetched","file","resumed_at","size","url","waited","was_complete","why_not_fetchable"]' ] || fail "--json has other words: $(cat "$work/out")"
 [ "$(jq -r '"\(.url) \(.file) \(.resumed_at) \(.waited) \(.fetchable)"' "$work/out")" = "file://$work/www/size7654321 $a/set/file 0 false false" ] || fail "--json: $(cat "$work/out")"
-[ "$(jq -r .why_not_fetchable "$work/out")" = "they fetch from http: and https: alone" ] || fail "--json does not say why it is fetched by nobody: $(cat "$work/out")"
+[ "$(jq -r .why_not_fetchable "$work/out")" = "they fetch from http: and https: alone, and files of class durable of the cluster" ] || fail "--json does not say why it is fetched by nobody: $(cat "$work/out")"
 [ "$(jq -r '"\(.size) \(.fetched) \(.was_complete)"' "$work/out")" = "7654321 7654321 false" ] || fail "--json: $(cat "$work/out")"
 morsel stage --json "$url/size7654321" "$a/set" >"$work/out"
 [ "$(jq -r '"\(.fetched) \(.was_complete)"' "$work/out")" = "0 true" ] || fail "what is complete is fetched again: $(cat "$work/out")"
 expect_error "Operation not permitted" dd if=/dev/zero of="$a/set/file" bs=1 count=1 conv=notrunc
 note "staged"
+
+# ---- A file that is written while it is staged: nobody reads what is of both.
+
+head -c 48M /dev/urandom >"$work/www/busy"
+stage_stopped "$work/www/busy" "$a/set/busy"
+head -c 4096 /dev/urandom | dd of="$work/www/busy" conv=notrunc status=none
+kill -CONT "$stage"
+! wait "$stage" || fail "what was written while it was staged was taken"
+grep -q "has changed while it was read" "$work/stage" || fail "written meanwhile: $(cat "$work/stage")"
+[ "$(stat -c %s "$a/set/busy")" = 0 ] || fail "what may be of both is there"
+morsel stage --quiet "$work/www/busy" "$a/set"
+same busy
+rm "$a/set/busy"
+note "written meanwhile"
 
 # ---- What goes wrong leaves nothing behind.
 

@@ -4,6 +4,7 @@
 #   start_donors N [OPTIONS]        the manager (with OPTIONS), and benefactors donor1 to donorN, which it knows
 #   start_donor NAME [OPTIONS]      one of them (again)
 #   stop_donors                     all that run, in order
+#   stage_stopped PATH FILE         "morsel stage PATH FILE" stands still when a part of FILE is there; it is $stage, and $work/stage what it says
 
 donor_mib=256 # Each gives so much.
 
@@ -40,4 +41,23 @@ stop_donors() {
     for name in "${!pid_of[@]}"; do
         case $name in donor*) stop "$name" ;; esac
     done
+}
+
+# Where it was through before that was seen, once more.
+stage_stopped() {
+    local try
+    for try in {1..20}; do
+        "$bin/morsel" stage --quiet "$1" "$2" >"$work/stage" 2>&1 &
+        stage=$!
+        children+=("$stage")
+        until [ "$(stat -c %s "$2" 2>/dev/null || echo 0)" -gt 0 ]; do
+            kill -0 "$stage" || fail "staging $1: $(cat "$work/stage")"
+        done
+        kill -STOP "$stage" 2>/dev/null || true
+        [ "$(stat -c %s "$2")" = "$(stat -c %s "$1")" ] || return 0
+        kill -CONT "$stage" 2>/dev/null || true
+        wait "$stage" || fail "staging $1, try $try: $(cat "$work/stage")"
+        rm "$2"
+    done
+    fail "$1 was staged too fast for this test"
 }

@@ -21,6 +21,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { TRIES_MAX = 4 }; /* Of downloads that found that they must begin elsewhere. */
 
@@ -39,6 +40,7 @@ struct stage
     struct stage_inside inside;
     struct stage_dest dest;
     struct stage_progress progress;
+    struct stat before; /* A local file when its bytes began to be read; st_ino is 0: it is none. */
     struct origin origin;   /* As it is. */
     uint64_t begun_at, got; /* Bytes: what was there, and what came. */
     bool waited;            /* For somebody else. */
@@ -177,6 +179,28 @@ static bool note_origin(void *data, const struct origin *now, uint64_t at)
     return false;
 }
 
+/* What is known of a local file, to the nanosecond, which no origin is. */
+static void look_at_file(const struct stage *s, struct stat *found)
+{
+    bool is_file = strncmp(s->source.url, "file://", 7) == 0;
+    char *path = is_file ? curl_easy_unescape(NULL, s->source.url + 7, 0, NULL) : NULL;
+
+    if (path == NULL || stat(path, found) != 0) {
+        memset(found, 0, sizeof(*found));
+    }
+    curl_free(path);
+}
+
+static bool is_same_file(const struct stage *s)
+{
+    struct stat now;
+
+    look_at_file(s, &now);
+    return now.st_ino == s->before.st_ino && now.st_size == s->before.st_size &&
+           now.st_mtim.tv_sec == s->before.st_mtim.tv_sec &&
+           now.st_mtim.tv_nsec == s->before.st_mtim.tv_nsec;
+}
+
 /* HTTP has told with one answer what all of its bytes are of, and of a file of the cluster that is known. A file, and those of the others,
  * may have been written meanwhile. */
 static int check_unchanged(struct stage *s)
@@ -193,7 +217,8 @@ static int check_unchanged(struct stage *s)
     d.known = s->origin;
     origin_init(&now);
     memcpy(now.url, s->origin.url, sizeof(now.url));
-    if (download_run(&d, &why) != DOWNLOAD_STOPPED || !origin_same(&now, &s->origin)) {
+    if (download_run(&d, &why) != DOWNLOAD_STOPPED || !origin_same(&now, &s->origin) ||
+        !is_same_file(s)) {
         errmsg_set(&s->why, "%s: has changed while it was read; stage it again", s->given);
         return MORSEL_IO;
     }
@@ -202,10 +227,14 @@ static int check_unchanged(struct stage *s)
 
 static int finish(struct stage *s)
 {
+    struct errmsg why;
     int rv = check_unchanged(s);
 
-    return rv != 0 ? rv
-                   : stage_dest_finish(&s->dest, &s->dest.origin, s->begun_at + s->got, &s->why);
+    if (rv != 0) {
+        (void)stage_dest_empty(&s->dest, &why); /* Nobody is to read what may be of both. */
+        return rv;
+    }
+    return stage_dest_finish(&s->dest, &s->dest.origin, s->begun_at + s->got, &s->why);
 }
 
 static int broken(struct stage *s, enum download_end end, const struct errmsg *why)
@@ -242,6 +271,7 @@ static int try_once(struct stage *s)
         !s->dest.sealed && origin_is_dated(&s->dest.origin)) {
         d.from = s->dest.resume;
     }
+    look_at_file(s, &s->before);
     end = s->inside.is_inside ? stage_inside_run(&s->inside, &d, &why) : download_run(&d, &why);
     if (s->inside.has_changed) {
         (void)stage_dest_empty(&s->dest, &s->why); /* Nothing of what came counts. */
