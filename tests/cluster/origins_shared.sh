@@ -112,10 +112,14 @@ note "read without the origin"
 
 evict
 echo $(((kept_mib + 16) << 20)) >"$work/www/.hold" # In a stretch of 16 MiB, longer than what is fetched ahead of a reader.
-start_mount one
+AWS_SECRET_ACCESS_KEY=secret start_mount one
 whole "$one" &
 reader=$!
 wait_for 60 "a mount is in the middle of a stretch" grep -q "^held /tail" "$work/requests"
+fetching=$(pgrep -d ' ' -P "${pid_of[mount-one]}") || fail "nobody fetches"
+for pid in $fetching; do
+    ! grep -q AWS_ "/proc/$pid/environ" || fail "who asks an origin was given the keys of S3"
+done
 start_mount two
 whole "$two" &
 other=$!

@@ -11,7 +11,7 @@
 enum {
     ORIGIN_PART_BYTES_MAX = 16 << 20, /* One question asks for no more, or for one morsel, */
     ORIGIN_PARTS_OF_SET_MAX = 2,      /* and so many run at a time, */
-    ORIGIN_PARTS_MAX = 4              /* of all sets of a mount. */
+    ORIGIN_PARTS_MAX = 4 /* of all sets of a mount that come from the web, and of all others. */
 };
 
 /* Zeros: nothing was asked for. */

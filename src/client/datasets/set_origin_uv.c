@@ -94,6 +94,12 @@ static const struct origin_power *power_of(const struct data_set *set)
                                                   : set->client->options.origins;
 }
 
+/* How many of all sets are fetched from where those come from: a web server that is slow on purpose is no matter of files of the cluster. */
+static uint32_t *parts_like(const struct data_set *set)
+{
+    return &set->client->data.sets->origin_parts[origin_is_inside(&set->origin->origin)];
+}
+
 /* ---- The end of a stretch ---- */
 
 static void part_free(struct part *p)
@@ -108,7 +114,7 @@ static void part_free(struct part *p)
     }
     list_remove(&p->node);
     set->origin->parts_count--;
-    set->client->data.sets->origin_parts--;
+    (*parts_like(set))--;
     free(p->claim.donors);
     free(p);
     set_unref(set);
@@ -307,7 +313,7 @@ static struct part *part_new(struct set_origin *o, uint32_t morsel, const struct
     p->part.ended = ended;
     list_push_back(&o->parts, &p->node);
     o->parts_count++;
-    set->client->data.sets->origin_parts++;
+    (*parts_like(set))++;
     return p;
 }
 
@@ -402,8 +408,7 @@ static void on_claimed(struct set_claim *claim);
 static bool has_part_left(const struct set_origin *o)
 {
     return o->state == ORIGIN_THERE && o->parts_count < ORIGIN_PARTS_OF_SET_MAX &&
-           o->set->client->data.sets->origin_parts < ORIGIN_PARTS_MAX &&
-           now_of(o->set) >= o->pause_until_ms;
+           *parts_like(o->set) < ORIGIN_PARTS_MAX && now_of(o->set) >= o->pause_until_ms;
 }
 
 /* What comes behind `morsel`, which another mount fetches, if nobody has that either. */

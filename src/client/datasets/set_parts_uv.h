@@ -27,7 +27,7 @@ struct data_sets
     struct list idle;            /* struct open_morsel of all sets, the last used at the end; */
     uint64_t idle_bytes;         /* and what they take. */
     uint64_t loading_bytes;      /* Of those for which somebody was asked. */
-    uint32_t origin_parts;       /* That are being fetched. */
+    uint32_t origin_parts[2];    /* That are being fetched, from elsewhere and from the cluster. */
     uint32_t claim_ends;         /* set_claim_end() on their way to the manager. */
     uint64_t returning_bytes;    /* Of morsels on their way back to benefactors. */
     struct set_damages *damages; /* NULL: nothing wrong was found. */

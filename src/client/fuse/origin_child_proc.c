@@ -11,7 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { WORDS_MAX = 400, SPARE_BYTES = 64 };
+extern char **environ;
+
+enum { WORDS_MAX = 400, SPARE_BYTES = 64, ENVIRONMENT_NAME_MAX = 255 };
 
 struct child
 {
@@ -229,8 +231,26 @@ static void find_program(char path[ORIGIN_PROGRAM_MAX])
     path[0] = '\0';
 }
 
+/* Who reads what anybody answers is to know no keys, and we have no use for those of S3 either. */
+static void forget_keys(void)
+{
+    for (size_t i = 0; environ != NULL && environ[i] != NULL;) {
+        char name[ENVIRONMENT_NAME_MAX + 1];
+        size_t count = strcspn(environ[i], "=");
+
+        if (strncmp(environ[i], "AWS_", 4) != 0 || count > ENVIRONMENT_NAME_MAX) {
+            i++;
+            continue;
+        }
+        memcpy(name, environ[i], count);
+        name[count] = '\0';
+        (void)unsetenv(name); /* What was behind it is there now. */
+    }
+}
+
 void origin_children_init(struct origin_children *children, uv_loop_t *loop)
 {
+    forget_keys();
     children->loop = loop;
     find_program(children->program);
     children->power = (struct origin_power){ .data = children, .start = start, .stop = stop };
