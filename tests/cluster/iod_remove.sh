@@ -94,7 +94,10 @@ seen_well
 crash iod2
 fails_in_time dd if=/dev/zero of="$two/blocked" bs=1 count=1 conv=fsync status=none
 gone_down 2
-refused 3 "server 3 votes, and its vote can be taken away only when 3 of the 4 voters answer: 2 do without it"
+crash iod1
+gone_down 1
+refused 3 "server 3 votes, and its vote can be taken away only when 2 of the 4 voters answer: 1 does without it"
+start_iod 1
 start_iod 2
 seen_well
 note "with the vote of a dead server nothing goes on without one more"

@@ -304,11 +304,11 @@ os.fsync(fd)
 assert os.pread(fd, SIZE, 0) == b"a" * SIZE
 punch = threading.Thread(target=lambda: libc.fallocate(fd, 3, ctypes.c_long(0), ctypes.c_long(HOLE)))
 servers(signal.SIGSTOP)
-late = threading.Timer(5, servers, (signal.SIGCONT,))
-late.start()
+late = threading.Timer(20, servers, (signal.SIGCONT,)) # If it were not refused but waited.
 punch.start()
 while not waits(punch):
     time.sleep(0.01)
+late.start()
 state = begin(fd)
 data = os.pread(fd, SIZE, 0)
 servers(signal.SIGCONT)

@@ -3,12 +3,13 @@
 
 Members 0 and 1 each stand for themselves (candidate i uses ballots i + 1, i + 3, ...) among the voters in effect when they began, and may be
 slow without bound. Meanwhile the manager changes the set, as one of PATHS says: voters are added, removed, replaced, and come back. For each
-change it reads the votes of a majority of the old set, then writes the highest one to a majority of the new set, and only then is the new set
-in effect. A set with a "-" is given up at any moment before that: the next one is planned from the same old set, under a version above.
+change it reads the votes of so many of the old set that each majority of it has one of them, then writes the highest one to a majority of the
+new set, and only then is the new set in effect. A set with a "-" is given up at any moment before that: the next one is planned from the same old set, under a version above.
 
 Checked: no two values are ever accepted by majorities. --break removes one rule:
   carryover  a new set is in effect without the old set's votes      seal     a voter that was read or written still answers older sets' ballots
   revote     a voter that lost its votes goes on under its old id    version  voters answer ballots of an older set, whatever they know
+  enough     one voter less of the old set is read
 Ballots 2: one for each candidate. Voters that are alike (SYMMETRIC) count once.
 """
 import collections
@@ -16,9 +17,10 @@ import sys
 
 import explore
 
-RULES = {"carryover": "path=2", "revote": "path=0", "seal": "path=2", "version": "path=2"}
-PATHS = (("abc", "abcd", "abcde"), ("abcd", "abc"), ("abc", "abcd", "abd"), ("abcd", "abc", "abcd"), ("abc", "-abcd", "abce"))
-SYMMETRIC = (3, 3, 2, 3, 3)  # so many of the first voters are alike: which is which makes no new state
+RULES = {"carryover": "path=2", "revote": "path=0", "seal": "path=2", "version": "path=2", "enough": "path=2"}
+PATHS = (("abc", "abcd", "abcde"), ("abcd", "abc"), ("abc", "abcd", "abd"), ("abcd", "abc", "abcd"), ("abc", "-abcd", "abce"), ("ab", "a", "ac"), ("ab", "b", "bc", "b"),
+         ("abcd", "-abc", "abd", "abde"))
+SYMMETRIC = (3, 3, 2, 3, 3, 1, 1, 2)  # so many of the first voters are alike: which is which makes no new state
 Voter = collections.namedtuple("Voter", "promised ballot value version marks")
 # promised: the highest ballot it answers; ballot, value: the vote that it gave last; version: the newest voter set it knows; marks: what
 # others know of it: p, q: promised to candidate 0, 1; a, b: accepted by the word of candidate 0, 1; r: read by the manager, w: written; l: lost.
@@ -35,6 +37,11 @@ def put(w, name, mark="", **changes):
     k = "abcde".index(name)
     marks = "".join(sorted(set(w.v[k].marks + mark)))
     return w._replace(v=w.v[:k] + (w.v[k]._replace(marks=marks, **changes),) + w.v[k + 1:])
+
+
+def enough(w, mark, voters, missing):
+    """Of those who are left no majority can be made, nor could be before."""
+    return 2 * (sum(mark not in w.v["abcde".index(n)].marks for n in voters) - missing) <= len(voters)
 
 
 def unmark(w, marks):
@@ -91,7 +98,7 @@ def every_step(w, opt):
         old, new, given_up = sets[w.version], sets[w.plan].strip("-"), sets[w.plan].startswith("-")
         if given_up:
             yield f"{new} is given up", unmark(w, "rw")._replace(plan=w.plan + 1, best=(0, -1))
-        read = most(w, "r", old)
+        read = enough(w, "r", old, opt.broken == "enough")
         for n in old:
             y = voter[n]
             if not read and "r" not in y.marks:
@@ -116,4 +123,4 @@ def check(title, opt):
 
 
 if __name__ == "__main__":
-    sys.exit(explore.main(__doc__, check, RULES, ["path=1", "path=4"], ["path=0", "path=2", "path=3"], late=["seal", "version"], ballots=2, path=0))
+    sys.exit(explore.main(__doc__, check, RULES, ["path=1", "path=4", "path=5", "path=6"], ["path=0", "path=2", "path=3", "path=7"], late=["seal", "version", "enough"], ballots=2, path=0))

@@ -172,6 +172,41 @@ static void the_lost_one_goes_first_and_one_at_a_time(void **state)
     voters_free(&f.v);
 }
 
+/* What two have decided each of them knows; and what two of four do not know was not decided. */
+static void without_a_lost_one_half_of_an_even_set_is_read(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    open_with(&f, SET(1, 10, 20));
+    want(&f, SET(1, 10, 20, 30), 0);
+    persisted(&f);
+    answer(&f, 10, false, NULL, 0);
+    assert_int_equal(f.v.state, VOTERS_READING); /* The other one may know that this is old. */
+    want(&f, SET(1, 10), 20);
+    persisted(&f);
+    expect_asked(&f, 2, false);
+    answer(&f, 10, false, NULL, 0);
+    expect_asked(&f, 1, true); /* The one that is left. */
+    answer(&f, 10, true, NULL, 0);
+    persisted(&f);
+    assert_true(set_is(&f.v.now.set, SET(3, 10)));
+    voters_free(&f.v);
+    open_with(&f, SET(1, 10, 20, 30, 40));
+    want(&f, SET(1, 10, 20, 30), 40);
+    persisted(&f);
+    answer(&f, 10, false, NULL, 0);
+    assert_int_equal(f.v.state, VOTERS_READING); /* Three others could have decided something. */
+    answer(&f, 30, false, NULL, 0);
+    expect_asked(&f, 3, true);
+    answer(&f, 10, true, NULL, 0);
+    assert_int_equal(f.v.state, VOTERS_WRITING);
+    answer(&f, 30, true, NULL, 0);
+    persisted(&f);
+    assert_true(set_is(&f.v.now.set, SET(2, 10, 20, 30)));
+    voters_free(&f.v);
+}
+
 /* Whoever was sealed for it answers only a version above. */
 static void a_plan_that_is_given_up_leaves_a_higher_version(void **state)
 {
@@ -253,6 +288,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_majority_is_read_and_then_written),
         cmocka_unit_test(the_lost_one_goes_first_and_one_at_a_time),
+        cmocka_unit_test(without_a_lost_one_half_of_an_even_set_is_read),
         cmocka_unit_test(a_plan_that_is_given_up_leaves_a_higher_version),
         cmocka_unit_test(a_plan_that_is_found_at_a_start_is_made_anew),
         cmocka_unit_test(what_cannot_be_written_is_tried_again),

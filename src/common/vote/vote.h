@@ -142,6 +142,13 @@ static inline uint32_t voter_majority(uint32_t count)
     return count / 2 + 1;
 }
 
+/* Each majority has one of so many: who has heard them knows all that was decided, and who has their word that they answer nobody any more
+ * knows that nothing will be. Of an even number that is one less than a majority. */
+static inline uint32_t voter_half(uint32_t count)
+{
+    return count - count / 2;
+}
+
 /* Are these what honest candidates and voters make? For what comes from the wire or a disk. */
 bool vote_subject_valid(const struct vote_subject *subject);
 bool vote_record_valid(const struct vote_record *record);

@@ -183,11 +183,23 @@ static void begin_reading(struct voters *v, uint64_t now_ms, struct voters_actio
     enter(v, VOTERS_READING, now_ms, out);
 }
 
-/* A majority is enough, and the others are left alone. */
+/* So many are enough, and the others are left alone. Half of an even set would be enough for any change; but a majority of two is also the only
+ * one that could say that we have an old record, and so nobody is left out who may still answer. */
+static uint32_t needed(const struct voters *v)
+{
+    voter_id leaves = one_beyond(&v->now.set, &v->now.next, 0);
+
+    if (v->state == VOTERS_WRITING) {
+        return voter_majority(v->now.next.count);
+    }
+    return leaves != 0 && leaves == v->gone ? voter_half(v->now.set.count)
+                                            : voter_majority(v->now.set.count);
+}
+
 static void place_done(struct voters *v, uint32_t at, uint64_t now_ms, struct voters_actions *out)
 {
     v->places[at].done = true;
-    if (++v->done_count < voter_majority(asked(v)->count)) {
+    if (++v->done_count < needed(v)) {
         return;
     }
     if (v->state == VOTERS_READING) {

@@ -2,7 +2,7 @@
  *
  * Pure: events in, actions out; the event carries the time.
  *
- *          wanted is another set          a majority of the old set       a majority of the new set
+ *          wanted is another set          enough of the old set           a majority of the new set
  *                                          was read to its end             holds what was read
  *   IDLE ----------> PLANNING --PERSISTED--> READING ----------> WRITING ----------> COMMITTING
  *    ^                  ^                      |                    |                    |
@@ -11,7 +11,8 @@
  *
  * Rules (tests/model/voters_model.py; canaries of sim/votes):
  *  - carryover: the new set is in effect when a majority of it holds every vote of a majority of the
- *    old one, and not before;
+ *    old one, and not before; where one is taken out that will never answer again, of so many that
+ *    each majority has one of them (voter_half());
  *  - seal: who was read or written answers no candidate of an older set (voter.h);
  *  - each plan has a version of its own, which is on disk before anybody hears of it, so that late
  *    answers are never taken for those to another one. A plan that is given up, as each is that is
@@ -19,7 +20,9 @@
  *    give that set a version above, which those answer who were sealed.
  *
  * Who is to go goes before who is to come, and who will never answer again before all others: so
- * one lost voter of three can be replaced. Of two, none can: half of the votes would be guessed at.
+ * one lost voter of three can be replaced, and one of two: what two have decided each of them knows,
+ * and the one that is left decides nothing with the other any more. (Unless what it knows was put back
+ * from before; then nobody is there to say so.)
  *
  * Fixed memory, but for what is gathered: VOTE_SUBJECTS_MAX records. */
 #ifndef MORSEL_META_CLUSTER_VOTERS_H

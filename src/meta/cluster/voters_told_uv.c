@@ -41,7 +41,7 @@ int voters_may_lose(const struct meta *meta, server_id server, struct errmsg *er
     const struct voters_host *h = meta->voters;
     const struct voter_set *set = &h->voters.now.set;
     bool votes;
-    uint32_t there = count_there(h, server, &votes), needed = voter_majority(set->count);
+    uint32_t there = count_there(h, server, &votes), needed = voter_half(set->count);
 
     if (!votes || there >= needed) {
         return 0;
