@@ -107,6 +107,18 @@ wait "$reader" || fail "who waited for a frozen benefactor failed"
 cmp "$work/read" <(head -c 1M "$work/copy") || fail "the first MiB is not what was written"
 cmp "$work/copy" "$mnt/set/size7654321" || fail "read whole it is not what was written"
 [ "$(mount_counter "$mnt" set_cached_bytes)" = 0 ] || fail "the mount keeps $(mount_counter "$mnt" set_cached_bytes) bytes of what the kernel has"
+# Who reads here and there past the kernel's pages has each morsel fetched once, however often he reads in it.
+had=$(mount_counter "$mnt" set_morsels_read)
+python3 - "$mnt/set/size7654321" <<'P'
+import mmap, os, random, sys
+page = mmap.mmap(-1, 4096)
+fd = os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECT)
+random.seed(7)
+for _ in range(16384):
+    os.preadv(fd, [page], random.randrange(7 * 256) * 4096)
+P
+now=$(mount_counter "$mnt" set_morsels_read)
+[ "$now" -gt "$had" ] && [ "$now" -le $((had + 26)) ] || fail "for 7 MiB that were read here and there $((now - had)) morsels were fetched"
 ! has_read "$header" 3 || fail "for a header $(mount_counter "$header" set_morsels_read) morsels were fetched"
 stop_mount header
 stop_mount long

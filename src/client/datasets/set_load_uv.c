@@ -78,10 +78,11 @@ void set_load_unlist(struct set_load *load)
     }
 }
 
-/* The kernel has its pages by now, and memory that is used again at once is still near the processor. */
+/* The kernel has its pages by now, and memory that is used again at once is still near the processor. Who reads here and there is not done with
+ * it, however much that is. */
 static bool is_taken(const struct set_load *load)
 {
-    return load->taken_bytes >= load->entry.length;
+    return load->taken_to >= load->entry.length;
 }
 
 void set_load_used(struct set_load *load)

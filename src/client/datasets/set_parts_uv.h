@@ -216,7 +216,7 @@ struct set_load
     bool listed, fresh, here, is_new;
     struct set_entry entry;
     struct payload *pieces[SET_PIECES_MAX]; /* NULL: zeros. */
-    uint64_t taken_bytes;                   /* That readers were handed. */
+    uint32_t taken_to; /* Up to there readers were handed all of it, in order. */
 
     struct set_ask_wait ask;
     bool asking;             /* The entry is not known. */
@@ -264,7 +264,7 @@ void set_log_evicted(struct data_set *set, uint32_t morsel);
 /* Nobody finds it any more. It may be gone. */
 void set_load_unlist(struct set_load *load);
 
-/* One that is here was read: it is kept, or goes when readers have been handed as much as it has. */
+/* One that is here was read: it is kept, or goes when readers have been handed all of it, in order. */
 void set_load_used(struct set_load *load);
 void set_loads_tick(struct data_set *set, uint64_t now_ms);
 void set_loads_leave(struct data_set *set); /* Nobody reads any more. */

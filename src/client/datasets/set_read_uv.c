@@ -20,7 +20,7 @@ void set_read_take(struct set_read *read, struct set_load *load)
         read->payload = payload_ref(load->pieces[within / SET_PIECE_BYTES]);
         read->payload_offset = within % SET_PIECE_BYTES;
         read->count = left < read->length ? left : read->length;
-        load->taken_bytes += read->count;
+        load->taken_to += within == load->taken_to ? read->count : 0;
     }
 }
 
