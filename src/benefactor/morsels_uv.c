@@ -123,6 +123,7 @@ void morsels_handle(void *data, struct rpc_request *request)
     case MSG_ALLOCATE:
     case MSG_COPY:
     case MSG_SEEK:
+    case MSG_WATCH:
         rpc_reply_failure(request, MORSEL_NOTSUP,
                           "morsels are read and written; a benefactor does nothing else with them "
                           "for a client");

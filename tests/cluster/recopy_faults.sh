@@ -17,7 +17,7 @@ b=$mnt
 cat >"$work/make.py" <<'PY'
 import os, random, sys
 top, chance = sys.argv[1], random.Random(int(sys.argv[2]))
-for i in range(80):
+for i in range(60):
     directory = f"{top}/d{i % 4}"
     os.makedirs(directory, exist_ok=True)
     fd = os.open(f"{directory}/f{i}", os.O_RDWR | os.O_CREAT)

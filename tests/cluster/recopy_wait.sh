@@ -29,7 +29,7 @@ has_ended() {
 # ends_with CODE: the recopy, in time.
 ends_with() {
     local code=0
-    wait_for 120 "the end of recopy" has_ended
+    wait_for 300 "the end of recopy" has_ended
     wait "$recopying" || code=$?
     [ "$code" = "$1" ] || fail "recopy ended with $code, not $1: $(cat "$work/said" "$work/recopy.err")"
 }

@@ -71,6 +71,8 @@ static const ProtobufCMessageDescriptor *const types[] = {
     &morsel__object_stat_request__descriptor,
     &morsel__object_stat_reply__descriptor,
     &morsel__object_list_request__descriptor,
+    &morsel__watch_request__descriptor,
+    &morsel__watch_reply__descriptor,
     &morsel__object_list_reply__descriptor,
     &morsel__allocate_request__descriptor,
     &morsel__layout__descriptor,

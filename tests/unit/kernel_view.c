@@ -10,6 +10,9 @@
 
 #include <cmocka.h>
 
+/* Behind no question. */
+static struct kernel_read a_read = { .counts = true };
+
 static const struct timespec before = { 100, 7 }, now = { 200, 999999999 };
 
 /* It was told that the file has `size` bytes, long ago. */
@@ -288,7 +291,7 @@ static unsigned freed_by_a_read(struct kernel_view *v)
     unsigned count = 0;
 
     list_init(&free);
-    kernel_view_read_ends(v, 1000, &free);
+    kernel_view_read_ends(v, &a_read, 1000, &free);
     while (list_pop_front(&free) != NULL) {
         count++;
     }
@@ -309,9 +312,9 @@ static void writes_are_answered_behind_the_reads_before_them(void **state)
     (void)state;
     told(&v, 10);
     assert_true(writes(&v, &w[0], false));
-    kernel_view_reads(&v, 1000);
+    kernel_view_reads(&v, &a_read, 1000);
     assert_false(writes(&v, &w[1], false));
-    kernel_view_reads(&v, 1000); /* Behind it. */
+    kernel_view_reads(&v, &a_read, 1000); /* Behind it. */
     assert_false(writes(&v, &w[2], false));
     assert_true(writes(&v, &w[3], true)); /* It goes on. */
     assert_int_equal(freed_by_a_read(&v), 1);
@@ -327,7 +330,7 @@ static void a_read_of_a_time_of_sharing_makes_pages_old(void **state)
 
     (void)state;
     told(&v, 10);
-    kernel_view_reads(&v, 1000);
+    kernel_view_reads(&v, &a_read, 1000);
     (void)freed_by_a_read(&v);
     assert_true(answer_to(&q, &v, false, 10).drop);
     assert_false(answer_to(&q, &v, false, 10).drop);
@@ -341,11 +344,11 @@ static void with_the_last_read_all_of_them_are_answered(void **state)
 
     (void)state;
     told(&v, 10);
-    kernel_view_reads(&v, 1000);
+    kernel_view_reads(&v, &a_read, 1000);
     assert_false(writes(&v, &w[0], false));
     assert_false(writes(&v, &w[1], false));
     list_init(&free);
-    kernel_view_read_ends(&v, 1000, &free);
+    kernel_view_read_ends(&v, &a_read, 1000, &free);
     assert_ptr_equal(list_pop_front(&free), &w[0].node); /* The older one first. */
     assert_ptr_equal(list_pop_front(&free), &w[1].node);
     assert_true(list_empty(&free));
@@ -445,12 +448,12 @@ static void a_write_may_wait_for_both(void **state)
     list_init(&awaited);
     told_shorter(&v, ASKER, NOW_MS, &awaited);
     assert_false(writes(&v, &w[0], false));
-    kernel_view_reads(&v, 1000);
+    kernel_view_reads(&v, &a_read, 1000);
     assert_false(writes(&v, &w[1], false));
     assert_int_equal(freed_by_a_read(&v), 0);
     assert_int_equal(heard(&awaited, ASKER), 2);
     told_shorter(&v, ASKER, NOW_MS, &awaited);
-    kernel_view_reads(&v, 1000);
+    kernel_view_reads(&v, &a_read, 1000);
     assert_false(writes(&v, &w[0], false));
     assert_int_equal(heard(&awaited, ASKER), 0);
     assert_int_equal(freed_by_a_read(&v), 1);
@@ -573,36 +576,70 @@ static void what_is_mapped_is_dropped_between_questions(void **state)
     assert_false(kernel_view_grows_old(&v, false));
     assert_true(kernel_view_grows_old(&v, true));
     assert_true(kernel_view_grows_old(&v, false)); /* Until they have gone for the last time. */
+    assert_true(kernel_view_may_freshen(&v, 1000));
     kernel_view_asks(&v);
     assert_false(kernel_view_may_freshen(&v, 1000));
     assert_true(kernel_view_grows_old(&v, false));
-    kernel_view_asked(&v);
-    assert_true(kernel_view_may_freshen(&v, 1000));
+    kernel_view_asked(&v, 1000);
+    assert_false(kernel_view_may_freshen(&v, 1000 + KERNEL_QUIET_MS - 1)); /* It is taking it in. */
+    assert_true(kernel_view_may_freshen(&v, 1000 + KERNEL_QUIET_MS));
     kernel_view_freshened(&v, true);
     assert_true(kernel_view_grows_old(&v, false));
     kernel_view_freshened(&v, false);
     assert_false(kernel_view_grows_old(&v, false));
-    kernel_view_asked(&v); /* It was opened since the question. */
-    assert_true(kernel_view_may_freshen(&v, 1000));
+    kernel_view_asked(&v, 2000); /* It was opened since the question. */
+    assert_true(kernel_view_may_freshen(&v, 2000 + KERNEL_QUIET_MS));
+}
+
+/* A drop makes it pass over how little a READ brings. */
+static void what_is_mapped_stays_while_who_has_asked_reads(void **state)
+{
+    struct kernel_view v;
+    struct kernel_read asked = { 0 }, mapped = { 0 };
+    struct list free;
+
+    (void)state;
+    told(&v, 10);
+    list_init(&free);
+    kernel_view_asks(&v);
+    kernel_view_asked(&v, 1000);
+    kernel_view_reads(&v, &asked, 1001);
+    kernel_view_reads(&v, &mapped, 1001 + KERNEL_QUIET_MS);
+    assert_true(asked.asked && !mapped.asked);
+    assert_false(kernel_view_may_freshen(&v, 1001 + KERNEL_QUIET_MS));
+    kernel_view_read_ends(&v, &asked, 1400, &free);
+    assert_false(kernel_view_may_freshen(&v, 1400 + KERNEL_QUIET_MS - 1));
+    assert_true(kernel_view_may_freshen(&v, 1400 + KERNEL_QUIET_MS)); /* Beside the other one. */
+    kernel_view_reads(&v, &asked, 1400 + KERNEL_QUIET_MS);
+    assert_false(asked.asked);
+    kernel_view_asks(&v); /* It has asked what is not answered yet. */
+    kernel_view_reads(&v, &asked, 5000);
+    assert_true(asked.asked);
+    kernel_view_asked(&v, 5000);
+    kernel_view_reads(&v, &asked, 9000); /* We did not run meanwhile. */
+    assert_true(asked.asked);
+    kernel_view_reads(&v, &mapped, 9000);
+    assert_false(mapped.asked);
 }
 
 /* A READ that is not answered holds its pages: who waits to drop them gets them when it has failed, before who reads. */
 static void what_is_mapped_stays_while_a_read_stands(void **state)
 {
     struct kernel_view v;
+    struct kernel_read first, second;
     struct list free;
 
     (void)state;
     told(&v, 10);
     list_init(&free);
-    kernel_view_reads(&v, 1000);
+    kernel_view_reads(&v, &first, 1000);
     assert_true(kernel_view_may_freshen(&v, 1000 + KERNEL_READ_LONG_MS - 1));
     assert_false(kernel_view_may_freshen(&v, 1000 + KERNEL_READ_LONG_MS));
-    kernel_view_reads(&v, 1400); /* Others behind it do not make it younger, */
+    kernel_view_reads(&v, &second, 1400); /* Others behind it do not make it younger, */
     assert_false(kernel_view_may_freshen(&v, 1000 + KERNEL_READ_LONG_MS));
-    kernel_view_read_ends(&v, 2000, &free); /* but one that ends does: they go on. */
+    kernel_view_read_ends(&v, &first, 2000, &free); /* but one that ends does: they go on. */
     assert_true(kernel_view_may_freshen(&v, 2000));
-    kernel_view_read_ends(&v, 2100, &free);
+    kernel_view_read_ends(&v, &second, 2100, &free);
     assert_true(kernel_view_may_freshen(&v, 9000));
 }
 
@@ -653,6 +690,7 @@ int main(void)
         cmocka_unit_test(what_is_written_makes_it_longer),
         cmocka_unit_test(what_passes_by_the_pages_makes_them_old),
         cmocka_unit_test(what_is_mapped_is_dropped_between_questions),
+        cmocka_unit_test(what_is_mapped_stays_while_who_has_asked_reads),
         cmocka_unit_test(what_is_mapped_stays_while_a_read_stands),
         cmocka_unit_test(what_goes_with_a_lease),
     };

@@ -6,17 +6,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
-    COPY_BYTES = 1 << 20,
     TRIES_MAX = 3,
-    PAUSED_MS_MAX = 3000, /* The manager ends a pause a little later. */
-    PAUSED_BYTES_LEAST = 1 << 20
+    ROUNDS_MAX = 10,          /* In which is copied again what was changed meanwhile. */
+    ROUND_BYTES_FEW = 8 << 20 /* So much need not be copied before the others hold still. */
 };
+
+static const char NOT_HELD[] =
+    "it is open for writing on another mount, and was not held still for it";
 
 static bool needs_drained(const struct layout_text *layout, const struct recopy_drained *drained)
 {
@@ -43,131 +43,6 @@ bool recopy_differs(const struct layout_text *layout, const struct policy_values
                           layout->stripe_morsels != policy->values[POLICY_STRIPE_SIZE]);
 }
 
-/* The two files while one is copied into the other. */
-struct recopy
-{
-    const char *directory;
-    int from, to;   /* -1: not open. */
-    uint8_t *bytes; /* COPY_BYTES */
-    uint64_t size;
-    recopy_go_on go_on;
-    void *data;
-    uint64_t paused_ms; /* Others hold still for us since then (now_ms()); 0: they do not. */
-    uint64_t copied;    /* Meanwhile. */
-    uint64_t *paused_bytes;
-    bool written; /* Somebody wrote meanwhile: the copy came to nothing. */
-    struct errmsg *why;
-};
-
-static uint64_t now_ms(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
-static enum recopy_outcome failed(struct recopy *r, const char *what)
-{
-    bool busy = errno == EBUSY || errno == EAGAIN;
-
-    r->written = errno == EAGAIN;
-    if (errno == EBUSY) {
-        errmsg_set(r->why,
-                   "it is open for writing on another mount, and was not held still for it");
-    } else if (errno == EAGAIN) {
-        errmsg_set(r->why, "it is being written");
-    } else if (errno == EOPNOTSUPP || errno == ENOTTY) {
-        errmsg_set(r->why,
-                   "this mount cannot do it: it must be of this version, and not -o nocache");
-    } else if (errno == ENOSPC) {
-        errmsg_set(r->why, "%s: no space, or too few storage servers are up; see \"morsel df\"",
-                   what);
-    } else {
-        errmsg_set(r->why, "%s: %s", what, strerror(errno));
-    }
-    return busy ? RECOPY_BUSY : RECOPY_FAILED;
-}
-
-static enum recopy_outcome busy(struct recopy *r)
-{
-    errno = EBUSY;
-    return failed(r, "copy");
-}
-
-/* While others hold still nobody rests, and not for long is copied: what the rate asks for comes behind that. */
-static bool note_copied(struct recopy *r, uint64_t bytes)
-{
-    if (r->paused_ms == 0) {
-        return r->go_on(r->data, bytes);
-    }
-    r->copied += bytes;
-    if (now_ms() < r->paused_ms + PAUSED_MS_MAX) {
-        return true;
-    }
-    if (r->size >= 2 * PAUSED_BYTES_LEAST) { /* A small one: its server was slow just then. */
-        *r->paused_bytes = r->size / 2;
-    }
-    return false;
-}
-
-/* [at, end) is data. */
-static enum recopy_outcome copy_range(struct recopy *r, uint64_t at, uint64_t end)
-{
-    while (at < end) {
-        size_t wanted = end - at < COPY_BYTES ? (size_t)(end - at) : COPY_BYTES;
-        ssize_t got = pread(r->from, r->bytes, wanted, (off_t)at), put = 0;
-
-        if (got < 0) {
-            return failed(r, "read");
-        }
-        if (got == 0) {
-            errno = EAGAIN; /* Somebody has made it shorter. */
-            return failed(r, "read");
-        }
-        while (put < got) {
-            ssize_t more = pwrite(r->to, r->bytes + put, (size_t)(got - put), (off_t)at + put);
-
-            if (more < 0) {
-                return failed(r, "write the copy");
-            }
-            put += more;
-        }
-        at += (uint64_t)got;
-        if (!note_copied(r, (uint64_t)got)) {
-            return r->paused_ms != 0 ? busy(r) : RECOPY_STOPPED;
-        }
-    }
-    return RECOPY_DONE;
-}
-
-/* Holes stay holes. */
-static enum recopy_outcome copy_bytes(struct recopy *r)
-{
-    enum recopy_outcome outcome = RECOPY_DONE;
-    uint64_t at = 0;
-    struct stat st;
-
-    if (fstat(r->from, &st) != 0 || ftruncate(r->to, 0) != 0 || ftruncate(r->to, st.st_size) != 0) {
-        return failed(r, "make the copy");
-    }
-    r->size = (uint64_t)st.st_size;
-    while (outcome == RECOPY_DONE && at < r->size) {
-        off_t data = lseek(r->from, (off_t)at, SEEK_DATA), hole;
-
-        if (data < 0 && errno == ENXIO) {
-            break; /* The rest is a hole. */
-        }
-        hole = data < 0 ? -1 : lseek(r->from, data, SEEK_HOLE);
-        if (hole < 0) {
-            return failed(r, "look for its holes");
-        }
-        at = (uint64_t)hole < r->size ? (uint64_t)hole : r->size;
-        outcome = copy_range(r, (uint64_t)data, at);
-    }
-    return outcome;
-}
-
 /* Only where it has begun: a file that is in use for long is tried again and again. It is on the manager's disk before it has
  * a byte: bytes of a file that was lost with the manager's power belong to nobody. */
 static enum recopy_outcome make_copy(struct recopy *r)
@@ -175,8 +50,39 @@ static enum recopy_outcome make_copy(struct recopy *r)
     if (r->to < 0) {
         r->to = open(r->directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
         if (r->to < 0 || fsync(r->to) != 0) {
-            return failed(r, "make the copy");
+            return recopy_failed(r, "make the copy");
         }
+    }
+    return RECOPY_DONE;
+}
+
+/* While others hold still there is nothing to be watched. */
+static enum recopy_outcome copy_all(struct recopy *r)
+{
+    if (r->paused_ms == 0) {
+        (void)recopy_watch(r);
+    }
+    return recopy_all(r);
+}
+
+/* Nothing of it comes later, now. */
+static enum recopy_outcome copy_last(struct recopy *r)
+{
+    enum recopy_outcome outcome = make_copy(r);
+    struct stat st;
+
+    if (outcome == RECOPY_DONE) {
+        outcome = r->watch != 0 ? recopy_changes(r) : copy_all(r);
+    }
+    if (outcome != RECOPY_DONE) {
+        return outcome;
+    }
+    if (fstat(r->from, &st) != 0) {
+        return recopy_failed(r, "look at it");
+    }
+    if (r->ended || (uint64_t)st.st_size != r->size) {
+        errno = EAGAIN;
+        return recopy_failed(r, "read");
     }
     return RECOPY_DONE;
 }
@@ -188,37 +94,86 @@ static enum recopy_outcome copy_and_exchange(struct recopy *r)
     struct stat st;
 
     if (ioctl(r->from, EXCHANGE_BEGIN, &commit.state) != 0) {
-        return failed(r, "begin");
+        return recopy_failed(r, "begin");
     }
-    outcome = make_copy(r);
-    if (outcome == RECOPY_DONE) {
-        outcome = copy_bytes(r);
-    }
+    r->begun = true;
+    outcome = copy_last(r);
+    r->begun = false;
     if (outcome != RECOPY_DONE) {
         return outcome;
     }
     if (fstat(r->to, &st) != 0) {
-        return failed(r, "make the copy");
+        return recopy_failed(r, "make the copy");
     }
     commit.with = st.st_ino;
-    return ioctl(r->from, EXCHANGE_COMMIT, &commit) == 0 ? RECOPY_DONE : failed(r, "exchange");
+    return ioctl(r->from, EXCHANGE_COMMIT, &commit) == 0 ? RECOPY_DONE
+                                                         : recopy_failed(r, "exchange");
+}
+
+/* Would the others hold still at all? Nobody copies for hours to hear that they do not. */
+static bool they_would(struct recopy *r)
+{
+    bool would = ioctl(r->from, EXCHANGE_PAUSE) == 0;
+
+    (void)ioctl(r->from, EXCHANGE_RESUME);
+    return would;
+}
+
+/* While others go on writing to it: all of it, and then what they have changed meanwhile, until that is little or does not become
+ * less. Without a watch nothing is copied. */
+static enum recopy_outcome copy_beforehand(struct recopy *r)
+{
+    enum recopy_outcome outcome = RECOPY_DONE;
+    uint64_t before = UINT64_MAX;
+
+    if (r->watch == 0) {
+        if (!they_would(r)) {
+            return recopy_busy(r, NOT_HELD);
+        }
+        outcome = recopy_watch(r) ? recopy_all(r) : RECOPY_DONE;
+    }
+    for (unsigned i = 0; i < ROUNDS_MAX && outcome == RECOPY_DONE && r->watch != 0; i++) {
+        outcome = recopy_changes(r);
+        if (!r->anew && ((r->changed <= ROUND_BYTES_FEW && r->changed <= *r->paused_bytes) ||
+                         r->changed > before / 4 * 3)) {
+            break;
+        }
+        before = r->anew ? UINT64_MAX : r->changed;
+    }
+    return outcome;
+}
+
+/* May others hold still for as long as it takes to copy what is left? */
+static enum recopy_outcome check_little(struct recopy *r)
+{
+    struct stat st;
+
+    if (r->watch != 0 && r->changed > *r->paused_bytes) {
+        errmsg_set(r->why, "other mounts change it faster than it can be copied: try it when they "
+                           "write less, or with a higher --rate where one is set");
+        return RECOPY_OUTRUN;
+    }
+    if (r->watch == 0 && (fstat(r->from, &st) != 0 || (uint64_t)st.st_size > *r->paused_bytes)) {
+        return recopy_busy(r, "it is open for writing on another mount, is too large to be held "
+                              "still, and a storage server of it cannot say what is changed of it "
+                              "meanwhile: see whether all are up, and of this version");
+    }
+    return RECOPY_DONE;
 }
 
 /* While other mounts that write to it hold still. */
 static enum recopy_outcome pause_and_exchange(struct recopy *r)
 {
-    enum recopy_outcome outcome = make_copy(r);
-    struct stat st;
+    enum recopy_outcome outcome = check_little(r);
 
     if (outcome != RECOPY_DONE) {
         return outcome;
     }
-    if (fstat(r->from, &st) != 0 || (uint64_t)st.st_size > *r->paused_bytes ||
-        ioctl(r->from, EXCHANGE_PAUSE) != 0) {
-        return busy(
-            r); /* Whatever it said: a manager or a mount that does not know it is no reason to fail. */
+    if (ioctl(r->from, EXCHANGE_PAUSE) != 0) {
+        /* Whatever it said: a manager or a mount that does not know it is no reason to fail. */
+        return recopy_busy(r, NOT_HELD);
     }
-    r->paused_ms = now_ms();
+    r->paused_ms = recopy_now_ms();
     outcome = copy_and_exchange(r);
     r->paused_ms = 0;
     (void)ioctl(r->from, EXCHANGE_RESUME);
@@ -229,13 +184,24 @@ static enum recopy_outcome pause_and_exchange(struct recopy *r)
     return outcome;
 }
 
+/* Other mounts write to it. */
+static enum recopy_outcome exchange_beside(struct recopy *r)
+{
+    enum recopy_outcome outcome = make_copy(r);
+
+    if (outcome == RECOPY_DONE && recopy_is_long(r)) {
+        outcome = copy_beforehand(r);
+    }
+    return outcome == RECOPY_DONE ? pause_and_exchange(r) : outcome;
+}
+
 static enum recopy_outcome open_source(struct recopy *r, const char *path, const struct stat *found)
 {
     struct stat st;
 
     r->from = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOATIME);
     if (r->from < 0 && errno != ENOENT && errno != ESTALE) {
-        return failed(r, "open");
+        return recopy_failed(r, "open");
     }
     if (r->from < 0 || fstat(r->from, &st) != 0 || st.st_ino != found->st_ino ||
         st.st_dev != found->st_dev || !S_ISREG(st.st_mode) || st.st_nlink == 0) {
@@ -256,13 +222,14 @@ static enum recopy_outcome open_and_copy(struct recopy *r, const char *path,
         r->written = false;
         outcome = copy_and_exchange(r);
         if (outcome == RECOPY_BUSY && !r->written && *r->paused_bytes > 0) {
-            outcome = pause_and_exchange(r);
+            outcome = exchange_beside(r);
         }
-        if (!r->written) {
+        if (!r->written && (outcome != RECOPY_BUSY || r->watch == 0)) {
             break;
         }
     }
-    return outcome;
+    /* For others nobody copies all of it again in a moment. */
+    return outcome == RECOPY_BUSY && r->watch != 0 && !r->written ? RECOPY_OUTRUN : outcome;
 }
 
 enum recopy_outcome recopy_one(const char *directory, const char *path, const struct stat *st,
@@ -279,10 +246,10 @@ enum recopy_outcome recopy_one(const char *directory, const char *path, const st
     enum recopy_outcome outcome;
 
     why->text[0] = '\0';
-    r.bytes = malloc(COPY_BYTES);
+    r.bytes = malloc(RECOPY_PIECE_BYTES);
     if (r.bytes == NULL) {
         errno = ENOMEM;
-        outcome = failed(&r, "copy");
+        outcome = recopy_failed(&r, "copy");
     } else if (geteuid() != 0 && geteuid() != st->st_uid) {
         errmsg_set(why, "it belongs to somebody else: its owner or root can do it");
         outcome = RECOPY_FAILED;

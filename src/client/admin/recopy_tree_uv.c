@@ -42,6 +42,7 @@ struct left
     char *path;
     struct errmsg why;
     bool busy;
+    bool outrun;    /* Busy, and no better in a moment. */
     size_t operand; /* Below which it was found. */
     uint64_t inode;
     char *writers; /* Mounts that have it open for writing, in the end; NULL: nobody said so. */
@@ -52,8 +53,9 @@ struct recopy_run
     const struct admin_settings *settings;
     uint64_t files_found, files_wanted, bytes_wanted; /* By the first walk. */
     uint64_t files_done, bytes_done;
-    uint64_t bytes_copied; /* Also of copies that came to nothing. */
-    uint64_t paused_bytes; /* Of recopy_one() */
+    uint64_t bytes_copied;            /* Also of copies that came to nothing. */
+    uint64_t here_bytes, here_copied; /* Of the file that is just being copied: has, and were. */
+    uint64_t paused_bytes;            /* Of recopy_one() */
     uint64_t began_ms, shown_ms;
     bool shows;  /* Progress, to a terminal. */
     bool broken; /* The walk met an error, which was told. */
@@ -107,18 +109,21 @@ static void show(const struct recopy_run *run, const char *end)
 {
     char done[PRINT_TEXT_MAX], wanted[PRINT_TEXT_MAX], rate[PRINT_TEXT_MAX], left[PRINT_TEXT_MAX];
     uint64_t passed_ms = now_ms() - run->began_ms;
+    /* What is changed meanwhile is copied again. */
+    uint64_t here = run->here_copied < run->here_bytes ? run->here_copied : run->here_bytes;
+    uint64_t bytes_done = run->bytes_done + here;
     /* Files may have grown since they were counted. */
-    uint64_t to_do = run->bytes_wanted > run->bytes_done ? run->bytes_wanted - run->bytes_done : 0;
+    uint64_t to_do = run->bytes_wanted > bytes_done ? run->bytes_wanted - bytes_done : 0;
 
     (void)fprintf(stderr, "%s%" PRIu64 " of %" PRIu64 " files, %s of %s, %s/s",
                   run->shows ? "\r\033[K" : "", run->files_done, run->files_wanted,
-                  print_bytes(run->bytes_done, done), print_bytes(run->bytes_wanted, wanted),
+                  print_bytes(bytes_done, done), print_bytes(run->bytes_wanted, wanted),
                   print_bytes(passed_ms > 0 ? run->bytes_copied * 1000 / passed_ms : 0, rate));
-    if (run->bytes_done > 0 && run->waits_for == 0) {
+    if (bytes_done > 0 && run->waits_for == 0) {
         (void)fprintf(
             stderr, ", %s left",
-            print_duration_ms(
-                (uint64_t)((double)passed_ms * (double)to_do / (double)run->bytes_done), left));
+            print_duration_ms((uint64_t)((double)passed_ms * (double)to_do / (double)bytes_done),
+                              left));
     }
     if (run->waits_for > 0) {
         (void)fprintf(stderr, ", waiting for %" PRIu64 " that are in use", run->waits_for);
@@ -157,6 +162,7 @@ static bool go_on(void *data, uint64_t bytes)
     uint64_t rate = run->settings->rate, due_ms = run->began_ms;
 
     run->bytes_copied += bytes;
+    run->here_copied += bytes;
     look_up(run);
     if (rate > 0) {
         due_ms += run->bytes_copied / rate * 1000 + run->bytes_copied % rate * 1000 / rate;
@@ -168,17 +174,18 @@ static bool go_on(void *data, uint64_t bytes)
 /* ---- One file ---- */
 
 static void note_left(struct recopy_run *run, const char *path, const struct stat *st,
-                      const struct errmsg *why, bool busy)
+                      const struct errmsg *why, enum recopy_outcome outcome)
 {
+    bool outrun = outcome == RECOPY_OUTRUN, busy = outrun || outcome == RECOPY_BUSY;
     char *copy = run->left_count < LEFT_MAX ? strdup(path) : NULL;
 
     if (copy == NULL) {
         run->left_more++;
-        run->more_busy |= busy;
+        run->more_busy |= busy && (!outrun || run->settings->wait_ms > 0);
         return;
     }
     run->left[run->left_count++] =
-        (struct left){ copy, *why, busy, run->operand, (uint64_t)st->st_ino, NULL };
+        (struct left){ copy, *why, busy, outrun, run->operand, (uint64_t)st->st_ino, NULL };
 }
 
 /* The text of a path's attribute; false: it has none, and errno says why. */
@@ -268,18 +275,21 @@ static void do_file(struct recopy_run *run, const char *path, const struct stat 
     case LOOK_UNKNOWN:
         if (errno != ENOENT && errno != ESTALE) {
             errmsg_set(&why, "cannot read where it is to lie: %s", strerror(errno));
-            note_left(run, path, st, &why, false);
+            note_left(run, path, st, &why, RECOPY_FAILED);
         }
         return;
     case LOOK_WRONG:
         break;
     }
+    run->here_bytes = (uint64_t)st->st_size;
+    run->here_copied = 0;
     outcome = recopy_one(directory, path, st, &run->paused_bytes, go_on, run, &why);
+    run->here_bytes = 0;
     if (outcome == RECOPY_DONE) {
         run->files_done++;
         run->bytes_done += (uint64_t)st->st_size;
-    } else if (outcome == RECOPY_BUSY || outcome == RECOPY_FAILED) {
-        note_left(run, path, st, &why, outcome == RECOPY_BUSY);
+    } else if (outcome != RECOPY_GONE && outcome != RECOPY_STOPPED) {
+        note_left(run, path, st, &why, outcome);
     }
     look_up(run);
 }
@@ -325,10 +335,26 @@ static int walk(struct recopy_run *run, char *const *paths, visit_file visit)
 
 /* ---- Those that are in use ---- */
 
-static bool is_one_busy(const struct recopy_run *run)
+/* What is changed faster than it can be copied is only tried again where there is time. */
+static bool is_to_be_tried(const struct recopy_run *run, const struct left *left)
+{
+    return left->busy && (!left->outrun || run->settings->wait_ms > 0);
+}
+
+static bool is_one_in_use(const struct recopy_run *run)
 {
     for (uint32_t i = 0; i < run->left_count; i++) {
         if (run->left[i].busy) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_one_busy(const struct recopy_run *run)
+{
+    for (uint32_t i = 0; i < run->left_count; i++) {
+        if (is_to_be_tried(run, &run->left[i])) {
             return true;
         }
     }
@@ -349,7 +375,7 @@ static void do_busy_again(struct recopy_run *run)
     for (uint32_t i = 0; i < count; i++) {
         struct stat st;
 
-        if (!left[i].busy || run->stopped) {
+        if (!is_to_be_tried(run, &left[i]) || run->stopped) {
             run->left[run->left_count++] = left[i];
             continue;
         }
@@ -505,7 +531,7 @@ static void print_result(const struct recopy_run *run)
         (void)printf("Stopped: the same command goes on from here.\n");
     } else if (run->left_count + run->left_more > 0) {
         (void)printf("What is left can be tried again with the same command%s.\n",
-                     run->more_busy || is_one_busy(run)
+                     run->more_busy || is_one_in_use(run)
                          ? "; with --wait=TIME it waits for what is in use"
                          : "");
     }

@@ -27,6 +27,7 @@ struct kernel_drop
 struct kernel_wait
 {
     struct list node;
+    bool released; /* For the files that it let go of, too. */
     void (*done)(struct kernel_wait *wait);
 };
 
@@ -34,7 +35,7 @@ struct kernel_wait
 struct client_kernel
 {
     /* `done` runs once, on the loop, perhaps before this returns, when everything that the kernel
-     * has asked for by now has been read, and the files that it let go of are released. */
+     * has asked for by now has been read, and, if wanted, the files that it let go of are released. */
     void (*catch_up)(void *data, struct kernel_wait *wait);
     /* Changes of a directory are lost (INODE_NONE: of any): whoever has it open is told EIO. */
     void (*dir_lost)(void *data, inode_id inode);

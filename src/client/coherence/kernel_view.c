@@ -190,9 +190,16 @@ void kernel_view_asks(struct kernel_view *v)
 }
 
 /* The file may have been opened since it asked. */
-void kernel_view_asked(struct kernel_view *v)
+void kernel_view_asked(struct kernel_view *v, uint64_t now_ms)
 {
     v->asks -= v->asks > 0;
+    v->asked_ms = now_ms;
+    v->read_follows = true;
+}
+
+static bool has_asked(const struct kernel_view *v, uint64_t now_ms)
+{
+    return v->asks > 0 || now_ms < v->asked_ms + KERNEL_QUIET_MS;
 }
 
 bool kernel_handle_is_direct(const struct kernel_handle *h)
@@ -202,18 +209,27 @@ bool kernel_handle_is_direct(const struct kernel_handle *h)
     return h->maps_direct ? h->shared || appends : appends && !h->reads;
 }
 
-void kernel_view_reads(struct kernel_view *v, uint64_t now_ms)
+void kernel_view_reads(struct kernel_view *v, struct kernel_read *r, uint64_t now_ms)
 {
+    *r = (struct kernel_read){ .counts = true, .asked = has_asked(v, now_ms) || v->read_follows };
+    v->read_follows = false;
     v->read_ms = v->reads == 0 ? now_ms : v->read_ms;
     v->reads++;
+    v->asked_reads += r->asked;
     v->pages_shared = true; /* Its bytes may be old when the file is ours again. */
 }
 
-void kernel_view_read_ends(struct kernel_view *v, uint64_t now_ms, struct list *free)
+void kernel_view_read_ends(struct kernel_view *v, const struct kernel_read *r, uint64_t now_ms,
+                           struct list *free)
 {
-    CHECK(v->reads > 0);
+    if (!r->counts) {
+        return;
+    }
+    CHECK(v->reads > 0 && v->asked_reads >= r->asked);
     v->reads--;
+    v->asked_reads -= r->asked;
     v->read_ms = now_ms;
+    v->asked_ms = r->asked ? now_ms : v->asked_ms;
     LIST_FOREACH(node, &v->held)
     {
         struct kernel_write *w = LIST_ENTRY(node, struct kernel_write, node);
@@ -265,7 +281,8 @@ bool kernel_view_grows_old(struct kernel_view *v, bool shared)
 
 bool kernel_view_may_freshen(const struct kernel_view *v, uint64_t now_ms)
 {
-    return v->asks == 0 && (v->reads == 0 || now_ms < v->read_ms + KERNEL_READ_LONG_MS);
+    return !has_asked(v, now_ms) && v->asked_reads == 0 &&
+           (v->reads == 0 || now_ms < v->read_ms + KERNEL_READ_LONG_MS);
 }
 
 void kernel_view_freshened(struct kernel_view *v, bool shared)

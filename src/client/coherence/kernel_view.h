@@ -32,11 +32,14 @@
  * the pages go. From then on nobody else makes it longer, as long as the lease is held.
  *
  * What is mapped asks nothing: it is dropped now and then, from the first look that finds the file
- * shared until one that does not (pages_old).
+ * shared until one that does not (pages_old). That drop, too, makes the kernel pass over what it has
+ * been told since it asked, and over how little a READ brings: the reader would get zeros for the end.
+ * So it comes where no question and no READ behind one is under way, nor has been just now; as long as
+ * there are some, they drop the pages themselves.
  *
- * Invariants: questions, READs and WRITEs under way are counted as often as they end; who waits among
- * `held` is a WRITE that is under way, and waits for at least one READ that is, or for an answer to be
- * taken in.
+ * Invariants: questions, READs and WRITEs under way are counted as often as they end (asked_reads <=
+ * reads); who waits among `held` is a WRITE that is under way, and waits for at least one READ that is,
+ * or for an answer to be taken in.
  *
  * Source: Linux, fs/fuse: fuse_change_attributes() and fuse_reverse_inval_inode() (inode.c),
  * fuse_cache_read_iter() and fuse_short_read() (file.c).
@@ -53,6 +56,9 @@
 /* On a busy machine. Nobody knows better: it does not say when it has taken an answer in. */
 enum { KERNEL_TAKES_IN_MS = 1000, KERNEL_WRITER_MS = 20 };
 
+/* A READ that comes later, and is not the first, is not of who has asked, but of what is mapped. */
+enum { KERNEL_QUIET_MS = 250 };
+
 enum { KERNEL_READ_LONG_MS = 500 };
 
 /* Looked into by kernel_view.c alone. */
@@ -65,7 +71,9 @@ struct kernel_view
     unsigned asks;         /* Questions of its own that the manager is asked, */
     unsigned writes;       /* WRITEs that are not answered yet, */
     unsigned reads;        /* and READs for its pages, of a time of sharing; */
-    uint64_t read_ms;      /* then one has ended, or the first of these has begun. */
+    unsigned asked_reads;  /* those of them that came behind a question. */
+    uint64_t read_ms;      /* Then one has ended, or the first of these has begun. */
+    uint64_t asked_ms;     /* Then a question, or a READ behind one, was answered. */
     struct list held;      /* struct kernel_write: for the end of those, or for the taker. */
     struct list awaited;   /* In the list of kernel_question_answered(): an answer tells that it */
     uint32_t taker;        /* is shorter, and has not been taken in by this thread; 0: not known. */
@@ -74,6 +82,7 @@ struct kernel_view
     uint64_t wrote_ms;     /* WRITE then, and may have to take it in yet. */
     uint64_t changes;      /* What makes it pass over answers to questions that were asked */
     uint64_t changed_ms;   /* before: how often, and when it happened last. */
+    bool read_follows;     /* A question was answered, and no READ came since. */
     bool pages_shared;     /* Shared pages, */
     bool pages_old;        /* and those that are to be dropped now and then. */
 };
@@ -147,9 +156,9 @@ uint64_t kernel_views_due_ms(const struct list *awaited);
 
 /* ---- What it is at ---- */
 
-/* The manager is asked for its sake; and it is answered. */
+/* The manager is asked for its sake; and it is answered (by whomever). */
 void kernel_view_asks(struct kernel_view *v);
-void kernel_view_asked(struct kernel_view *v);
+void kernel_view_asked(struct kernel_view *v, uint64_t now_ms);
 
 /* Is what is read and written through a handle to pass by the pages? Of a shared file they are of no
  * use, and in the way: it would ask before each read. And an append that crosses pages would come in
@@ -162,10 +171,18 @@ struct kernel_handle
 };
 bool kernel_handle_is_direct(const struct kernel_handle *h);
 
-/* A READ for its pages, of a time of sharing, is here; and it has been answered, which puts the WRITEs
- * into `free` (empty before) that are to be answered then. Others do not count. */
-void kernel_view_reads(struct kernel_view *v, uint64_t now_ms);
-void kernel_view_read_ends(struct kernel_view *v, uint64_t now_ms, struct list *free);
+/* A READ, embedded in the host's request. Zeroed before. */
+struct kernel_read
+{
+    bool counts; /* It is for its pages, of a time of sharing. */
+    bool asked;  /* It came behind a question. */
+};
+
+/* One that counts is here; and any has been answered, which puts the WRITEs into `free` (empty before)
+ * that are to be answered then. */
+void kernel_view_reads(struct kernel_view *v, struct kernel_read *r, uint64_t now_ms);
+void kernel_view_read_ends(struct kernel_view *v, const struct kernel_read *r, uint64_t now_ms,
+                           struct list *free);
 
 /* A WRITE, embedded in the host's request. */
 struct kernel_write
@@ -190,9 +207,10 @@ void kernel_view_write_ends(struct kernel_view *v, uint32_t thread, uint64_t now
 /* A look, now and then: may it hold pages that grow old? */
 bool kernel_view_grows_old(struct kernel_view *v, bool shared);
 
-/* May they be dropped now? Not between a question and its answer, which would be passed over; nor while READs have not been
- * answered for long: the drop would wait for their pages, and take them from who reads, whatever the answer is, so that he
- * asks for them anew, and never hears of an error. Then the next look tries again. */
+/* May they be dropped now, when all that it has asked for has been read? Not beside a question, or a READ behind one, or shortly
+ * behind these, for it would pass over what they tell; nor while READs have not been answered for long: the drop would wait for
+ * their pages, and take them from who reads, whatever the answer is, so that he asks for them anew, and never hears of an error.
+ * Then the next look tries again. */
 bool kernel_view_may_freshen(const struct kernel_view *v, uint64_t now_ms);
 
 /* They are being dropped. */

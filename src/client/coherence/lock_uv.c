@@ -208,6 +208,7 @@ void lock_on_check(struct client *client, const uint8_t *body, size_t body_count
     } else {
         check->client = client;
         check->number = m->number;
+        check->wait.released = true;
         check->wait.done = on_caught_up;
         kernel_catch_up(client, &check->wait);
     }

@@ -58,12 +58,38 @@ struct reopen
     struct file *file;
 };
 
-/* Reads of a shared file come to us; what is mapped of it is to be fresh within a second. */
-static void freshen_pages(struct file *file)
+struct freshening
 {
+    struct kernel_wait wait;
+    struct file *file;
+};
+
+static void on_caught_up(struct kernel_wait *wait)
+{
+    struct freshening *freshening = CONTAINER_OF(wait, struct freshening, wait);
+    struct file *file = freshening->file;
+
+    free(freshening);
+    file->opened.freshening = false;
     if (kernel_view_may_freshen(&file->kernel, uv_now(file->client->loop))) {
         kernel_view_freshened(&file->kernel, file_is_shared(file));
         kernel_drop_quietly(file->client, file->inode, false, file_size(file));
+    }
+    file_unpin(file);
+}
+
+/* Reads of a shared file come to us; what is mapped of it is to be fresh within a second or so. First what the
+ * kernel has asked for is read, which may be a while ago where we did not run. Without memory the next look does it. */
+static void freshen_pages(struct file *file)
+{
+    struct freshening *freshening = file->opened.freshening ? NULL : calloc(1, sizeof(*freshening));
+
+    if (freshening != NULL) {
+        file->opened.freshening = true;
+        file_pin(file);
+        freshening->file = file;
+        freshening->wait.done = on_caught_up;
+        kernel_catch_up(file->client, &freshening->wait);
     }
 }
 

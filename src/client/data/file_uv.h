@@ -67,7 +67,9 @@ struct handle
      * its program, where the kernel has cut the write in several. */
     int error, close_error, sync_error;
     bool writable;
-    bool lost;     /* What was acknowledged may be lost (durable_uv.h): fsync is to say so. */
+    bool lost; /* What was acknowledged may be lost (durable_uv.h): fsync is to say so. */
+    unsigned
+        watched_failures; /* Of the file, when the first watch of it began through this handle (watch_fuse.c). */
     bool internal; /* The client's own, which closes it itself (source_uv.h). */
     bool direct; /* What is read and written through it does not pass through the kernel's pages. */
 };
@@ -114,9 +116,10 @@ struct file_durable
 /* What the manager knows of its being open here: file_uv.c, opened_uv.c. */
 struct file_opened
 {
-    bool reported;  /* The manager knows that it is open here. */
-    bool counted;   /* It may count it as open from a time before. */
-    bool reopening; /* An OPEN asks for its lease. */
+    bool reported;   /* The manager knows that it is open here. */
+    bool counted;    /* It may count it as open from a time before. */
+    bool reopening;  /* An OPEN asks for its lease. */
+    bool freshening; /* What is mapped of it is about to be dropped. */
 };
 
 /* Each part is its owners', who look into it; others ask them, below. Who owns which is rule 16 of
@@ -654,6 +657,7 @@ struct range_op
     bool hole, found;
     uint64_t best;
     uint64_t from;
+    struct range_watch *watch; /* range_watch_start() */
 };
 
 /* Do the same to every column: truncate all objects at file offset `offset` (RANGE_TRUNCATE), or
@@ -677,6 +681,13 @@ int range_blocks_start(struct range_op *op, struct file *file,
  * file's size. */
 int range_seek_start(struct range_op *op, struct file *file, uint64_t offset, bool hole,
                      void (*done)(struct range_op *op, int status));
+
+/* What was changed of the file, by whomever, since a watch began; and one that begins (common/fs/exchange.h, "Copied beforehand"). The
+ * numbers and `from` are the caller's, as in struct exchange_watch, and the answer is there; `watch` stays until `done`.
+ * MORSEL_NODATA, MORSEL_NOTSUP as EXCHANGE_WATCH has them. */
+struct exchange_watch;
+int range_watch_start(struct range_op *op, struct file *file, struct exchange_watch *watch,
+                      void (*done)(struct range_op *op, int status));
 
 /* ---- What the class of a file decides (scavenged_uv.c; client/datasets/set_uv.h) ----
  *

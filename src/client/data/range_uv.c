@@ -1,6 +1,7 @@
 /* One operation on all columns of a file: the bytes of a file range lie in one contiguous range of
  * each object, since stripes are dealt in turn (stripe_object_size() of the range's two ends). */
 #include "client/coherence/lease_uv.h"
+#include "client/data/changed_ranges.h"
 #include "client/data/file_uv.h"
 
 #include "common/base/status.h"
@@ -8,6 +9,25 @@
 
 #include <stdlib.h>
 #include <string.h>
+
+/* What is asked of the servers about changes of the file, and what they have said. */
+struct range_watch
+{
+    struct exchange_watch *answer; /* The caller's. */
+    struct changed_column columns[];
+};
+
+static void watch_answer(struct range_op *op)
+{
+    struct exchange_watch *answer = op->watch->answer;
+
+    if (op->status == 0) { /* Else what some server has said is not to be believed. */
+        answer->count = changed_ranges(file_stripe(op->file), op->watch->columns, answer->from,
+                                       answer->stretches, EXCHANGE_STRETCHES_MAX, &answer->next);
+    }
+    free(op->watch);
+    op->watch = NULL;
+}
 
 static void range_part_done(struct range_op *op, int status)
 {
@@ -21,6 +41,9 @@ static void range_part_done(struct range_op *op, int status)
         return;
     }
     free(op->calls);
+    if (op->watch != NULL) {
+        watch_answer(op);
+    }
     if (op->changes) {
         file_forget(file, 0,
                     UINT64_MAX); /* What was fetched meanwhile may be older than the change. */
@@ -111,6 +134,7 @@ static int range_init(struct range_op *op, struct file *file,
     op->waiting = 1;
     op->unanswered = 0;
     op->changes = false;
+    op->watch = NULL;
     op->lease = client_lease_since(file->client, file->inode);
     op->place = file_place(file);
     op->calls_count = file_is_scavenged(file) ? 0 : file_stripe(file)->width;
@@ -287,6 +311,78 @@ int range_blocks_start(struct range_op *op, struct file *file,
         op->waiting++;
         rv = column_start(&op->calls[i], COLUMN_READ_PRIMARY, MSG_OBJECT_STAT, &request.base, NULL,
                           on_object_stat);
+        if (rv != 0) {
+            range_part_done(op, rv);
+        }
+    }
+    range_part_done(op, 0);
+    return MORSEL_OK;
+}
+
+/* ---- What was changed ---- */
+
+static int watch_take(struct changed_column *column, uint64_t from, const Morsel__WatchReply *reply)
+{
+    if (reply->n_starts > WATCH_REPLY_MAX || reply->n_starts != reply->n_ends) {
+        return MORSEL_MALFORMED;
+    }
+    column->count = (uint32_t)reply->n_starts;
+    column->next = reply->next;
+    for (uint32_t i = 0; i < column->count; i++) {
+        column->stretches[i] = (struct exchange_stretch){ reply->starts[i], reply->ends[i] };
+    }
+    return changed_column_valid(column, from) ? MORSEL_OK : MORSEL_MALFORMED;
+}
+
+static void on_watched(struct column_call *call, int status, struct rpc_reply *reply)
+{
+    struct range_op *op = call->data;
+    uint64_t from = stripe_object_size(file_stripe(op->file), call->column, op->from);
+    Morsel__WatchReply *message = NULL;
+    struct rpc_room room;
+
+    if (status == 0) {
+        status = rpc_unpack_in(&room, &morsel__watch_reply__descriptor, reply->body,
+                               reply->body_count, (void **)&message);
+    }
+    if (message != NULL) {
+        status = watch_take(&op->watch->columns[call->column], from, message);
+        rpc_room_free(&room, message);
+    }
+    range_part_done(op, status == MORSEL_UNKNOWN_TYPE ? MORSEL_NOTSUP : status);
+}
+
+static int watch_send(struct range_op *op, uint32_t column)
+{
+    Morsel__WatchRequest request = MORSEL__WATCH_REQUEST__INIT;
+    Morsel__ObjectId object = column_object(&op->file->columns, column);
+
+    request.object = &object;
+    request.begin = op->watch->answer->begin;
+    request.since = op->watch->answer->since;
+    request.offset = stripe_object_size(file_stripe(op->file), column, op->from);
+    return column_start(&op->calls[column], COLUMN_READ_PRIMARY, MSG_WATCH, &request.base, NULL,
+                        on_watched);
+}
+
+int range_watch_start(struct range_op *op, struct file *file, struct exchange_watch *watch,
+                      void (*done)(struct range_op *op, int status))
+{
+    int rv = file_is_scavenged(file) ? MORSEL_NOTSUP : range_init(op, file, done);
+
+    if (rv != 0) {
+        return rv;
+    }
+    op->watch = calloc(1, sizeof(*op->watch) + op->calls_count * sizeof(op->watch->columns[0]));
+    if (op->watch == NULL) {
+        range_part_done(op, MORSEL_NOMEM);
+        return MORSEL_OK;
+    }
+    op->watch->answer = watch;
+    op->from = watch->from;
+    for (uint32_t i = 0; i < op->calls_count; i++) {
+        op->waiting++;
+        rv = watch_send(op, i);
         if (rv != 0) {
             range_part_done(op, rv);
         }

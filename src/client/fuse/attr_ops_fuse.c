@@ -90,7 +90,7 @@ static void kernel_asked(const struct size_op *op)
     struct kernel_view *view = op->by_handle ? view_of(op) : NULL;
 
     if (view != NULL) {
-        kernel_view_asked(view);
+        kernel_view_asked(view, uv_now(op->base.mount->client->loop));
     }
 }
 

@@ -427,6 +427,7 @@ static void on_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned int cmd, void *arg
 {
     struct handle *handle = (struct handle *)(uintptr_t)fi->fh;
     struct exchange_commit wanted;
+    struct exchange_watch watch;
 
     (void)ino;
     (void)arg;
@@ -439,6 +440,10 @@ static void on_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned int cmd, void *arg
         commit(req, handle, &wanted);
     } else if ((flags & FUSE_IOCTL_DIR) == 0 && (cmd == EXCHANGE_PAUSE || cmd == EXCHANGE_RESUME)) {
         pause_others(req, handle, cmd == EXCHANGE_RESUME);
+    } else if ((flags & FUSE_IOCTL_DIR) == 0 && cmd == EXCHANGE_WATCH && in_size >= sizeof(watch) &&
+               out_size >= sizeof(watch)) {
+        memcpy(&watch, in_buf, sizeof(watch));
+        mount_watch(req, handle, &watch);
     } else {
         (void)fuse_reply_err(req, ENOTTY);
     }

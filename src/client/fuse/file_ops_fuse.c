@@ -24,7 +24,7 @@ static struct handle *handle_of(const struct fuse_file_info *fi)
 struct read_op
 {
     struct mount_op base;
-    bool counted; /* kernel_view_reads() */
+    struct kernel_read view;
     struct file_read read;
 };
 
@@ -65,9 +65,8 @@ static void on_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
     }
     op->base.cancel = read_cancel;
     op->read.handle = handle; /* For read_counted_end(). */
-    op->counted = !handle->direct && file_is_shared(handle->file);
-    if (op->counted) {
-        kernel_view_reads(&handle->file->kernel, uv_now(handle->file->client->loop));
+    if (!handle->direct && file_is_shared(handle->file)) {
+        kernel_view_reads(&handle->file->kernel, &op->view, uv_now(handle->file->client->loop));
     }
     file_read_start(&op->read, handle, (uint64_t)offset,
                     size < MOUNT_REQUEST_BYTES_MAX ? (uint32_t)size : MOUNT_REQUEST_BYTES_MAX,
@@ -112,15 +111,12 @@ static void reply_to(struct list *free)
 
 static void read_counted_end(struct read_op *op)
 {
+    struct file *file = op->read.handle->file;
     struct list free;
 
-    if (op->counted) {
-        struct file *file = op->read.handle->file;
-
-        list_init(&free);
-        kernel_view_read_ends(&file->kernel, uv_now(file->client->loop), &free);
-        reply_to(&free);
-    }
+    list_init(&free);
+    kernel_view_read_ends(&file->kernel, &op->view, uv_now(file->client->loop), &free);
+    reply_to(&free);
 }
 
 static void on_late(uv_timer_t *timer);

@@ -428,11 +428,19 @@ void mount_catch_up(void *mount, struct kernel_wait *wait)
     (void)uv_poll_start(&m->poll, UV_READABLE | UV_WRITABLE, on_readable);
 }
 
-static void end_catching_up(struct mount *m)
+static void end_catching_up(struct mount *m, bool released)
 {
-    struct list *node;
+    struct list ended, *node;
 
-    while ((node = list_pop_front(&m->catching_up)) != NULL) {
+    list_init(&ended); /* Whoever is done may wait again. */
+    LIST_FOREACH_SAFE(next, &m->catching_up)
+    {
+        if (released || !LIST_ENTRY(next, struct kernel_wait, node)->released) {
+            list_remove(next);
+            list_push_back(&ended, next);
+        }
+    }
+    while ((node = list_pop_front(&ended)) != NULL) {
         struct kernel_wait *wait = LIST_ENTRY(node, struct kernel_wait, node);
 
         wait->done(wait);
@@ -444,9 +452,7 @@ static void caught_up(struct mount *m)
 {
     if (!list_empty(&m->catching_up)) {
         (void)uv_poll_start(&m->poll, UV_READABLE, on_readable);
-        if (m->releasing == 0 && m->kept_count == 0) {
-            end_catching_up(m);
-        }
+        end_catching_up(m, m->releasing == 0 && m->kept_count == 0);
     }
 }
 
@@ -512,7 +518,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     if (status != 0 || fuse_session_exited(m->session)) {
         (void)uv_poll_stop(&m->poll);
         m->mounted = false;
-        end_catching_up(m);
+        end_catching_up(m, true);
         m->ended(m->data);
     }
 }

@@ -7,7 +7,7 @@
  *
  * Files: mount_fuse.c (session, interrupts), name_ops_fuse.c (names),
  * attr_ops_fuse.c and setattr_ops_fuse.c (attributes), extent_ops_fuse.c (FALLOCATE, LSEEK), copy_ops_fuse.c
- * (COPY_FILE_RANGE), exchange_fuse.c (IOCTL), pause_fuse.c and kept_fuse.c (files that are held), open_ops_fuse.c, file_ops_fuse.c (open files), lock_ops_fuse.c, dir_ops_fuse.c
+ * (COPY_FILE_RANGE), exchange_fuse.c and watch_fuse.c (IOCTL), pause_fuse.c and kept_fuse.c (files that are held), open_ops_fuse.c, file_ops_fuse.c (open files), lock_ops_fuse.c, dir_ops_fuse.c
  * (directories), xattr_ops_fuse.c, who_fuse.c (credentials), and what Debian's libfuse does not
  * know: tmpfile_fuse.c, init_fuse.c.
  */
@@ -387,6 +387,10 @@ void mount_holds_stop(struct mount *m);
 void mount_pause(void *mount, inode_id inode, uint64_t number);
 void mount_pauses_start(struct mount *m);
 void mount_pauses_stop(struct mount *m);
+
+/* watch_fuse.c: EXCHANGE_WATCH */
+struct exchange_watch;
+void mount_watch(fuse_req_t req, struct handle *handle, const struct exchange_watch *wanted);
 
 /* exchange_fuse.c */
 void mount_exchanges_start(struct mount *m);

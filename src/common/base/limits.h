@@ -30,6 +30,7 @@ enum {
     SET_DAMAGED_MAX = 64,       /* Copies of one SET_DAMAGED */
     SET_RUNS_MAX = 4096,        /* Stretches of morsels in one message */
     HOTTEST_MAX = 64,           /* Morsels that were read most, of one report of a benefactor */
+    WATCH_REPLY_MAX = 256,      /* Stretches of an object in one WatchReply */
     SCRUB_TOLD_MAX = 4, /* Damaged objects that a server names to the manager; its log names all */
 
     FRAME_HEADER_BYTES = 40,

@@ -59,6 +59,21 @@
  * - A mount that does not know how to hold still (its SESSION says so), or is away, is not waited for: EBUSY.
  * - Programs whose calls are kept see nothing but a call that took longer; only when the manager is away for io_timeout besides, EIO.
  *
+ * Copied beforehand. What is large is copied while everybody goes on, and only what was changed since once more, while they hold
+ * still: each server that orders changes of an object can be told to watch it (WATCH; common/store/watches.h), before the
+ * first byte is read, and says later which parts were changed since. All who change it are heard there, be it which mount it may.
+ *
+ * - A change that was carried out before the watch began is read by who copies. One that is carried out later is noted before it
+ *   changes a byte. Of a group with copies it is who orders that watches, and answers, by the rules by which it answers a read of the
+ *   whole object: so no change that anybody was told of is missing, nor one that is under way.
+ * - A watch is known to one server, in memory. Where that was started again, or another one orders, or the file has moved, nobody
+ *   knows it: then all has to be copied again. So it is, too, where a write of the copying mount itself came to nothing, for who
+ *   reads there has perhaps read it, and no server has heard of it.
+ * - When what was changed since is copied in turn, the next watch has begun before that is asked for.
+ * - Behind where the file ended when it was read nothing is known: bytes may lie there since before the watch began, of a call that was
+ *   not over yet, so that nobody had heard how long the file is with them. That is copied the next time, whatever the servers say.
+ * - The last time it is asked behind 2., and what it says is copied before 4.
+ *
  * What a program has mapped is written back by the kernel behind the exchange, to where the file lies then. */
 #ifndef MORSEL_COMMON_FS_EXCHANGE_H
 #define MORSEL_COMMON_FS_EXCHANGE_H
@@ -95,5 +110,29 @@ enum {
 
 #define EXCHANGE_PAUSE  _IO('M', 3)
 #define EXCHANGE_RESUME _IO('M', 4)
+
+/* Bytes from `start` up to, without, `end`. */
+struct exchange_stretch
+{
+    uint64_t start, end;
+};
+
+enum { EXCHANGE_STRETCHES_MAX = 500 };
+
+struct exchange_watch
+{
+    uint64_t begin; /* The number of a watch that begins, drawn at random; 0: none does. */
+    uint64_t since; /* What was changed since that one began? 0: nothing is asked. */
+    uint64_t from;  /* And behind that offset. */
+    uint64_t next;  /* Answered: ask on from there; UINT64_MAX: that was all. */
+    uint32_t
+        count; /* Answered: so many, in their order. They may be longer than what was changed, and than the file. */
+    uint32_t unused;
+    struct exchange_stretch stretches[EXCHANGE_STRETCHES_MAX];
+};
+
+/* For root, and who owns the file. ENODATA: it is not known what was changed since; all may have been. EOPNOTSUPP: a server of the
+ * file is of an older version. */
+#define EXCHANGE_WATCH _IOWR('M', 5, struct exchange_watch)
 
 #endif

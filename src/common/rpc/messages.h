@@ -19,6 +19,7 @@
     X(MSG_OBJECT_LIST, 24, "object_list")                                                          \
     X(MSG_ALLOCATE, 25, "allocate")                                                                \
     X(MSG_COPY, 26, "copy")                                                                        \
+    X(MSG_WATCH, 27, "watch")                                                                      \
     /* Manager, meta.proto */                                                                      \
     X(MSG_SESSION, 64, "session")                                                                  \
     X(MSG_LOOKUP, 65, "lookup")                                                                    \

@@ -62,6 +62,12 @@ struct job
             bool found;
             uint64_t offset;
         } seek;
+        struct
+        {
+            struct watch_stretch stretches[WATCH_REPLY_MAX];
+            uint32_t count;
+            uint64_t next;
+        } watch;
         struct store_stat stat;
         struct store_space space;
     };

@@ -61,6 +61,7 @@ struct object_handler
 
 extern const struct object_handler OBJECT_READ, OBJECT_SEEK, OBJECT_STAT, OBJECT_LIST,
     OBJECT_STATISTICS;
+extern const struct object_handler OBJECT_WATCH;
 extern const struct object_handler OBJECT_WRITE, OBJECT_COPY, OBJECT_TRUNCATE, OBJECT_PUNCH,
     OBJECT_ALLOCATE, OBJECT_SYNC, OBJECT_DELETE;
 

@@ -45,6 +45,7 @@ const struct object_handler *object_handler_of(unsigned type)
         [MSG_OBJECT_LIST] = &OBJECT_LIST,
         [MSG_ALLOCATE] = &OBJECT_ALLOCATE,
         [MSG_COPY] = &OBJECT_COPY,
+        [MSG_WATCH] = &OBJECT_WATCH,
     };
 
     return type < ARRAY_COUNT(handlers) ? handlers[type] : NULL;

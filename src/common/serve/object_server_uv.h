@@ -4,6 +4,7 @@
  *   object_request_uv.c  the way of a request: table, refusals, job, reply
  *   object_handler_uv.h  what the table says of a request
  *   object_read_uv.c     READ, SEEK, OBJECT_STAT, OBJECT_LIST, STATISTICS
+ *   object_watch_uv.c    WATCH
  *   object_change_uv.c   WRITE, COPY, TRUNCATE, PUNCH, ALLOCATE, SYNC, DELETE
  *   jobs_uv.c            bounded work for the pool
  *   once_uv.c            a change that comes again gets the first answer

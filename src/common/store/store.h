@@ -22,6 +22,7 @@
 
 #include "common/base/errmsg.h"
 #include "common/base/types.h"
+#include "common/store/watches.h"
 
 struct store;
 
@@ -104,6 +105,15 @@ int store_punch(struct store *store, struct object_id id, uint64_t offset, uint6
                 const struct store_gate *gate, struct errmsg *err);
 int store_allocate(struct store *store, struct object_id id, uint64_t offset, uint64_t length,
                    const struct store_gate *gate, struct errmsg *err);
+
+/* Watch the object from now on, under that number: whatever reads its bytes from now on, and knows what store_changed() says later,
+ * knows what of them is older than that. It need not exist. MORSEL_NOMEM. Any thread, without waiting. */
+int store_watch(struct store *store, struct object_id id, uint64_t number);
+
+/* What was changed since, as watches_changed() says it. MORSEL_NODATA: such a watch is not known; all may have been changed. */
+int store_changed(struct store *store, struct object_id id, uint64_t number, uint64_t from,
+                  struct watch_stretch *stretches, uint32_t stretches_max, uint32_t *count,
+                  uint64_t *next);
 
 /* Next data (or hole) at or after `offset`. `*found` is false only for data. */
 int store_seek(struct store *store, struct object_id id, uint64_t offset, bool hole, bool *found,

@@ -84,6 +84,7 @@ static void store_free(struct store *store)
 {
     table_free(store);
     checksums_free(store);
+    watches_free(&store->watches);
     if (store->objects_fd >= 0) {
         close(store->objects_fd);
     }
@@ -93,6 +94,7 @@ static void store_free(struct store *store)
     pthread_mutex_destroy(&store->table_lock);
     pthread_mutex_destroy(&store->checkpoint_lock);
     pthread_mutex_destroy(&store->failure_lock);
+    pthread_mutex_destroy(&store->watches_lock);
     pthread_cond_destroy(&store->table_room);
     free(store);
 }
@@ -110,6 +112,7 @@ static struct store *store_new(const struct store_options *options)
     pthread_mutex_init(&store->table_lock, NULL);
     pthread_mutex_init(&store->checkpoint_lock, NULL);
     pthread_mutex_init(&store->failure_lock, NULL);
+    pthread_mutex_init(&store->watches_lock, NULL);
     pthread_cond_init(&store->table_room, NULL);
     store->checkpoint_began_ms = store_now_ms();
     atomic_init(&store->limit, UINT64_MAX);
@@ -232,6 +235,7 @@ static int store_delete_damaged(struct store *store, struct object_id id, struct
     bool known;
 
     store_name(id, name);
+    object_unwatch(store, id);
     known = fstatat(store->objects_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
     if (unlinkat(store->objects_fd, name, 0) == 0) {
         atomic_fetch_sub(&store->used, known ? (int64_t)store_file_bytes((uint64_t)st.st_size) : 0);

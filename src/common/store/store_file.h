@@ -8,16 +8,18 @@
  *   store_write_file.c       writing
  *   store_shape_file.c       truncate, punch, allocate, seek
  *   store_mend_file.c        damage that another copy mends; files that others have cut
+ *   store_watch_file.c       what is changed of objects that are watched
  *   store_scrub_file.c       reading to verify, beside clients
  *   store_recover_file.c     verify blocks, decide about them after a crash
  *   store_list_file.c        the directories: list, count
  *   store_budget_file.c      how much objects may take
  *   store_checkpoint_file.c  which objects were on disk at a crash
  *   store_format.c           bytes of the file (pure)
+ *   watches.c                which parts of an object were changed since (pure)
  *
  * Order of locks: checkpoint_lock, an object's lock, its sync_lock, then one of table_lock,
- * failure_lock and a set of the checksums; none of these three is held over a system call on an
- * object file.
+ * failure_lock, watches_lock and a set of the checksums; none of these four is held over a system call
+ * on an object file.
  */
 #ifndef MORSEL_COMMON_STORE_STORE_FILE_H
 #define MORSEL_COMMON_STORE_STORE_FILE_H
@@ -109,6 +111,7 @@ struct store
     _Atomic uint64_t objects;
     struct checksums_set *checksums;
 
+    atomic_bool subdir_there[STORE_SUBDIRS];  /* Before its first name. No other is looked for. */
     atomic_bool subdir_synced[STORE_SUBDIRS]; /* The name of that subdirectory is on disk. */
     atomic_bool subdir_left[STORE_SUBDIRS]; /* A name left it, and nobody has synced that since. */
     atomic_bool left_before;                /* So it may be from the run before. */
@@ -122,6 +125,10 @@ struct store
     pthread_mutex_t checkpoint_lock;
     uint64_t checkpoint_began_ms; /* checkpoint_lock: when the checkpoint began. */
     bool counted;                 /* checkpoint_lock: `objects` is exact. */
+
+    pthread_mutex_t watches_lock;
+    struct watches watches;   /* watches_lock */
+    _Atomic uint64_t watched; /* watches_marks() */
 
     _Atomic int64_t used; /* By objects. Below 0 until stock was taken. */
     _Atomic uint64_t limit;
@@ -324,6 +331,16 @@ void object_grow_to(struct store *store, struct object *object, uint64_t end);
 
 /* It is so long, and counts for that. */
 void object_set_end(struct store *store, struct object *object, uint64_t end);
+
+/* ---- store_watch_file.c ---- */
+
+/* Before each change of its bytes, locked exclusively: those from `start` up to `end`. Whoever reads them under its lock
+ * before this reads them again later, and whoever begins to watch behind this reads what the change has made of them. */
+void object_note_change(struct store *store, const struct object *object, uint64_t start,
+                        uint64_t end);
+
+/* It is gone. */
+void object_unwatch(struct store *store, struct object_id id);
 
 /* ---- store_file.c ---- */
 

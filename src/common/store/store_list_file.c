@@ -45,8 +45,11 @@ static DIR *subdir_open(const struct store *store, uint32_t number, int *rv, str
     DIR *dir = NULL;
     int fd;
 
-    snprintf(name, sizeof(name), "%03x", number & 0xfff);
     *rv = 0;
+    if (!atomic_load(&store->subdir_there[number])) {
+        return NULL;
+    }
+    snprintf(name, sizeof(name), "%03x", number & 0xfff);
     fd = openat(store->objects_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0 && (dir = fdopendir(fd)) == NULL) {
         close(fd);
@@ -202,26 +205,31 @@ int store_subdirs(struct store *store, struct errmsg *err)
     int fd = openat(store->objects_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     struct dirent *entry;
+    int rv = 0;
 
     if (dir == NULL) {
-        int rv = status_from_errno(errno);
-
+        rv = status_from_errno(errno);
         errmsg_set(err, "list objects: %s", strerror(errno));
         if (fd >= 0) {
             close(fd);
         }
         return rv;
     }
-    while ((entry = readdir(dir)) != NULL) {
+    for (errno = 0; (entry = readdir(dir)) != NULL; errno = 0) {
         char *end;
         unsigned long number = strtoul(entry->d_name, &end, 16);
 
         if (end == entry->d_name + 3 && *end == 0 && number < STORE_SUBDIRS) {
+            atomic_store(&store->subdir_there[number], true);
             atomic_store(&store->subdir_synced[number], true);
         }
     }
+    if (errno != 0) {
+        rv = status_from_errno(errno);
+        errmsg_set(err, "list objects: %s", strerror(errno));
+    }
     closedir(dir);
-    return 0;
+    return rv;
 }
 
 int store_count(struct store *store, uint64_t *objects_out, struct errmsg *err)
@@ -233,7 +241,7 @@ int store_count(struct store *store, uint64_t *objects_out, struct errmsg *err)
         DIR *dir = subdir_open(store, number, &rv, err);
         struct dirent *entry;
 
-        while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        while (dir != NULL && rv == 0 && (entry = next_entry(dir, number, &rv, err)) != NULL) {
             objects += entry->d_name[0] != '.';
         }
         if (dir != NULL) {

@@ -146,6 +146,7 @@ static int store_shape(struct store *store, struct object_id id, const struct sh
 static int apply_truncate(struct store *store, struct object *object, const struct shape *shape,
                           struct errmsg *err)
 {
+    object_note_change(store, object, shape->length, object->size);
     return object_resize(store, object, shape->length, err);
 }
 
@@ -267,6 +268,7 @@ static int apply_punch(struct store *store, struct object *object, const struct 
         return 0;
     }
     end = end < object->size ? end : object->size;
+    object_note_change(store, object, shape->offset, end);
     first = (shape->offset + BLOCK_BYTES - 1) / BLOCK_BYTES;
     last = end == object->size ? (end + BLOCK_BYTES - 1) / BLOCK_BYTES : end / BLOCK_BYTES;
     if (first > last) { /* Within one block. */
@@ -349,6 +351,7 @@ static int apply_spoil(struct store *store, struct object *object, const struct 
     int rv = 0;
 
     end = end < object->size ? end : object->size;
+    object_note_change(store, object, shape->offset, end);
     end = (end + BLOCK_BYTES - 1) / BLOCK_BYTES;
     while (rv == 0 && block < end) {
         uint32_t inside = (uint32_t)(block % GROUP_BLOCKS), count = GROUP_BLOCKS - inside;

@@ -444,8 +444,10 @@ static int object_open_new(struct store *store, const char *name)
 {
     char subdir[4] = { name[0], name[1], name[2], 0 };
     int flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC;
-    int fd = openat(store->objects_fd, name, flags, 0600);
+    int fd;
 
+    atomic_store(&store->subdir_there[strtoul(subdir, NULL, 16)], true);
+    fd = openat(store->objects_fd, name, flags, 0600);
     if (fd >= 0 || errno != ENOENT) {
         return fd;
     }
@@ -489,6 +491,7 @@ int object_remove(struct store *store, struct object *object, struct errmsg *err
         return object_failed(object, "delete", err);
     }
     store_note_left(store, object->id);
+    object_unwatch(store, object->id);
     if (object->exists && atomic_load(&store->objects) > 0) {
         atomic_fetch_sub(&store->objects, 1);
     }

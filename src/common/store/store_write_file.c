@@ -291,6 +291,7 @@ static int window_write(struct store *store, struct object *object, struct write
         return rv;
     }
     end = object->end;
+    object_note_change(store, object, w->offset, w->offset + w->length);
     rv = window_put(store, object, w, err);
     if (rv != 0) {
         window_undo(store, object, w, size, end);

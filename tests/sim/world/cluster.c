@@ -50,7 +50,8 @@ struct report
 
 static const char *const canaries[] = {
     "lost-put",  "old-get",        "append-twice", "lost-answer", "lock-nothing",
-    "lost-byte", "lost-attribute", "lost-move",    "lost-copy",   NULL
+    "lost-byte", "lost-attribute", "lost-move",    "lost-copy",   "lost-change",
+    NULL
 };
 static const char *const datasets_canaries[] = { "lost-byte", NULL };
 

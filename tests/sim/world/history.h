@@ -55,6 +55,7 @@ enum {
     X(moves, "copies that were to move for even disks", 1)                                         \
     X(drains, "servers that were to leave", 1)                                                     \
     X(recopied, "files that were written anew by their side", 50)                                  \
+    X(recopies_beforehand, "and of which only what was changed since was copied in the end", 15)   \
     X(recopies_paused, "files that moved while others who write them held still", 3)               \
     X(recopies_left, "files that were left, for others write them", 2)                             \
     X(removals, "servers not removed, for files lie there", 0)                                     \

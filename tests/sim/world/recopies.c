@@ -29,9 +29,18 @@ struct recopy
     const char *name;
     struct kernel_file from, to;
     uint8_t *bytes; /* COPY_BYTES */
+    uint64_t watch; /* The copy is as the file was, but for what was changed since; 0: it is not, */
+    uint64_t known; /* and for what lies behind this. */
+    bool paused;
 };
 
 /* ---- The exchange, as the command does it (src/client/admin/recopy_file.c) ---- */
+
+static int ended_early(struct recopy *r, uint64_t at)
+{
+    r->known = at < r->known ? at : r->known;
+    return r->watch != 0 ? 0 : EAGAIN;
+}
 
 static int copy_range(struct recopy *r, uint64_t at, uint64_t end)
 {
@@ -42,7 +51,7 @@ static int copy_range(struct recopy *r, uint64_t at, uint64_t end)
 
         rv = kernel_read(&r->from, at, r->bytes, wanted, &got);
         if (rv == 0 && got == 0) {
-            return EAGAIN; /* Somebody has made it shorter. */
+            return ended_early(r, at); /* Somebody has made it shorter. */
         }
         if (rv == 0 && !act_is_canary(r->act->program, "lost-copy", 1)) {
             rv = kernel_write(&r->to, at, r->bytes, got);
@@ -60,12 +69,17 @@ static int copy_bytes(struct recopy *r)
     /* A try before may have left bytes where a hole is now. */
     rv = rv != 0 ? rv : kernel_truncate(&r->to, 0);
     rv = rv != 0 ? rv : kernel_truncate(&r->to, size);
+    r->known = size;
     while (rv == 0 && at < size) {
         rv = kernel_seek(&r->from, at, SEEK_DATA, &data);
         if (rv == ENXIO) {
-            return 0; /* The rest is a hole. */
+            (void)ended_early(r, at);
+            return 0; /* The rest is a hole, or it has ended. */
         }
         rv = rv != 0 ? rv : kernel_seek(&r->from, data, SEEK_HOLE, &hole);
+        if (rv == ENXIO) {
+            return ended_early(r, data);
+        }
         if (rv == 0) {
             at = hole < size ? hole : size;
             rv = copy_range(r, data, at);
@@ -74,12 +88,74 @@ static int copy_bytes(struct recopy *r)
     return rv;
 }
 
+static int ask_changes(struct recopy *r, struct exchange_watch *watch)
+{
+    return kernel_ioctl(&r->from, EXCHANGE_WATCH, watch, sizeof(*watch), watch, sizeof(*watch));
+}
+
+static int watch(struct recopy *r)
+{
+    struct exchange_watch wanted = { .begin = ++r->act->program->history->last_value };
+    int rv = ask_changes(r, &wanted);
+
+    r->watch = rv == 0 ? wanted.begin : 0;
+    return rv;
+}
+
+/* Those of one answer. */
+static int copy_stretches(struct recopy *r, const struct exchange_watch *wanted, uint64_t size)
+{
+    int rv = 0;
+
+    for (uint32_t i = 0; rv == 0 && i < wanted->count; i++) {
+        const struct exchange_stretch *s = &wanted->stretches[i];
+
+        if (!act_is_canary(r->act->program, "lost-change", 1)) {
+            rv = copy_range(r, s->start, s->end < size ? s->end : size);
+        }
+    }
+    return rv;
+}
+
+/* The copy becomes as long as the file. What may have been written behind its end before the watch began nobody has read. */
+static int take_size(struct recopy *r, uint64_t *size, uint64_t *from)
+{
+    int rv = kernel_size(r->act->kernel, r->act->directory, r->name, size);
+
+    *from = r->known;
+    r->known = *size;
+    return rv != 0 ? rv : kernel_truncate(&r->to, *size);
+}
+
+static int copy_changes(struct recopy *r)
+{
+    struct exchange_watch wanted = { .begin = ++r->act->program->history->last_value };
+    uint64_t since = r->watch, next = wanted.begin, size = 0, from = 0;
+    int rv = 0;
+
+    do {
+        wanted.since = since;
+        rv = ask_changes(r, &wanted);
+        if (rv != 0) {
+            r->watch = 0;
+            return r->paused ? EBUSY : copy_bytes(r); /* Nobody knows. */
+        }
+        rv = wanted.begin != 0 ? take_size(r, &size, &from) : 0;
+        rv = rv == 0 ? copy_stretches(r, &wanted, size) : rv;
+        wanted.begin = 0;
+        wanted.from = wanted.next;
+    } while (rv == 0 && wanted.next != UINT64_MAX);
+    rv = rv == 0 ? copy_range(r, from, size) : rv;
+    r->watch = rv == 0 ? next : r->watch;
+    return rv;
+}
+
 static int copy_and_exchange(struct recopy *r)
 {
     struct exchange_commit commit = { .with = r->to.inode };
     int rv = kernel_ioctl(&r->from, EXCHANGE_BEGIN, NULL, 0, &commit.state, sizeof(commit.state));
 
-    rv = rv != 0 ? rv : copy_bytes(r);
+    rv = rv != 0 ? rv : r->watch != 0 ? copy_changes(r) : copy_bytes(r);
     if (rv == 0) {
         rv = kernel_ioctl(&r->from, EXCHANGE_COMMIT, &commit, sizeof(commit), NULL, 0);
     }
@@ -95,9 +171,25 @@ static int pause_and_exchange(struct recopy *r)
     if (rv != 0) {
         return EBUSY;
     }
+    r->paused = true;
     rv = copy_and_exchange(r);
+    r->paused = false;
     h->counts.recopies_paused += rv == 0;
     (void)kernel_ioctl(&r->from, EXCHANGE_RESUME, NULL, 0, NULL, 0);
+    return rv;
+}
+
+/* It is taken for a large one: copied while others go on writing, with a rest, for these files are small, and once more what they
+ * have changed meanwhile. */
+static int copy_beforehand(struct recopy *r)
+{
+    int rv = watch(r);
+
+    if (rv == 0) {
+        rv = copy_bytes(r);
+        fiber_sleep(world_draw(REST_MS_MAX * WORLD_MS));
+        rv = rv == 0 && world_draw(2) == 0 ? copy_changes(r) : rv;
+    }
     return rv;
 }
 
@@ -126,7 +218,8 @@ static int recopy(struct recopy *r)
     }
     rv = open_copy(r);
     if (rv == 0) {
-        rv = copy_and_exchange(r);
+        rv = world_draw(2) == 0 ? copy_beforehand(r) : 0;
+        rv = rv == 0 ? copy_and_exchange(r) : rv;
         rv = rv == EBUSY ? pause_and_exchange(r) : rv;
         (void)kernel_close(&r->to);
     }
@@ -153,6 +246,7 @@ static void recopy_name(struct program *p, const char *directory, const char *na
     if (rv == 0 && S_ISREG(st.st_mode)) {
         rv = recopy(&r);
         p->history->counts.recopied += rv == 0;
+        p->history->counts.recopies_beforehand += rv == 0 && r.watch != 0;
         p->history->counts.recopies_left += is_left(rv);
     }
     free(r.bytes);
