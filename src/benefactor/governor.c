@@ -145,14 +145,24 @@ static void conclude(struct governor *g, enum governor_reason reason, uint64_t n
     }
 }
 
+/* Behind the last look, for it to tell anything. A count that is less than before begins anew. */
+static bool is_too_soon(const struct governor *g, const struct governor_machine *m, uint64_t now_ms)
+{
+    const struct governor_machine *was = &g->machine;
+    const bool counted = m->cpu_known && was->cpu_known && m->cpu_all >= was->cpu_all;
+
+    return now_ms < g->looked_ms + GOVERNOR_SOON_MS ||
+           (counted && m->cpu_all - was->cpu_all < GOVERNOR_SOON_TICKS);
+}
+
 bool governor_look(struct governor *g, const struct governor_machine *machine,
                    const struct governor_own *own, uint64_t now_ms)
 {
     const uint32_t level = g->level;
     const enum governor_reason reason = g->reason;
 
-    if (g->looked && now_ms <= g->looked_ms) {
-        return false; /* No time has gone by. */
+    if (g->looked && is_too_soon(g, machine, now_ms)) {
+        return false;
     }
     if (!g->looked || now_ms - g->looked_ms > GOVERNOR_GAP_MS) {
         g->calm_since_ms = now_ms;

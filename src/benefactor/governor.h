@@ -32,6 +32,10 @@
  *
  * A look that comes later than GOVERNOR_GAP_MS behind the last one (the machine slept, the first look) tells nothing of what was in
  * between, nor does a count that is less than before: nothing is concluded from it, and the calm begins anew.
+ *
+ * A look that comes sooner than GOVERNOR_SOON_MS behind the last one, or before the processors have counted GOVERNOR_SOON_TICKS, would find
+ * that nobody has done anything: it is passed over, and the next one tells of all that time. On a machine that is all taken we have the
+ * processor late, with our low priority, and what was due meanwhile is done at once.
  */
 #ifndef MORSEL_BENEFACTOR_GOVERNOR_H
 #define MORSEL_BENEFACTOR_GOVERNOR_H
@@ -42,6 +46,8 @@
 enum {
     GOVERNOR_LOOK_MS = 500,
     GOVERNOR_GAP_MS = 5000,
+    GOVERNOR_SOON_MS = GOVERNOR_LOOK_MS / 2,
+    GOVERNOR_SOON_TICKS = 20, /* A hundred a second, of each processor. */
     GOVERNOR_CALM_MS = 1000,
     GOVERNOR_INPUT_MS = 2000,
     GOVERNOR_WAITED_PERCENT = 5,

@@ -234,6 +234,37 @@ static void counts_may_begin_anew_and_time_may_stand(void **state)
     assert_int_equal(d.g.level, GOVERNOR_LEVELS);
 }
 
+/* Who has no processor looks late, and the next look is due at once then: nobody has done anything since, nor been counted. */
+static void a_look_at_once_behind_another_one_tells_nothing(void **state)
+{
+    const struct going_on building = { .cpu = 99 }, swapping = { .memory = 50 };
+    struct desk d;
+
+    (void)state;
+    desk_init(&d);
+    so_for(&d, &idle, 10000);
+    (void)after(&d, &building, 2000);
+    assert_true(is_at(&d, 0, GOVERNOR_CPU));
+    d.now_ms += 2;
+    assert_false(governor_look(&d.g, &d.m, &d.own, d.now_ms));
+    assert_true(is_at(&d, 0, GOVERNOR_CPU));
+    d.now_ms += 498; /* It was late behind what it had read. */
+    d.m.cpu_all += 2;
+    assert_false(governor_look(&d.g, &d.m, &d.own, d.now_ms));
+    assert_true(is_at(&d, 0, GOVERNOR_CPU));
+    (void)after(&d, &swapping, GOVERNOR_LOOK_MS);
+    assert_true(is_at(&d, 0, GOVERNOR_MEMORY));
+    (void)after(&d, &idle, 10);
+    assert_true(is_at(&d, 0, GOVERNOR_MEMORY));
+    /* Nothing of what is passed over is lost. */
+    so_for(&d, &idle, 10000);
+    assert_int_equal(d.g.level, GOVERNOR_LEVELS);
+    for (unsigned i = 0; i < 5; i++) {
+        (void)after(&d, &building, GOVERNOR_LOOK_MS / 5);
+    }
+    assert_true(is_at(&d, 0, GOVERNOR_CPU));
+}
+
 /* ---- Drawn histories ---- */
 
 /* Nobody else needs the machine, somebody surely does, or (false) it is one of those between. */
@@ -369,6 +400,7 @@ int main(void)
         cmocka_unit_test(what_the_kernel_does_not_say),
         cmocka_unit_test(of_a_night_it_concludes_nothing),
         cmocka_unit_test(counts_may_begin_anew_and_time_may_stand),
+        cmocka_unit_test(a_look_at_once_behind_another_one_tells_nothing),
         cmocka_unit_test(its_promises_hold),
         cmocka_unit_test(tokens_come_with_the_time),
         cmocka_unit_test(no_more_goes_than_the_rate_allows),
