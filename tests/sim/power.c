@@ -286,6 +286,47 @@ static bool a_loss_that_nobody_is_told_of_is_reported(struct sim *s)
            "[  730] meta > operation 9\n");
 }
 
+/* It waits for the manager, and meanwhile the server loses its power and acknowledges more. */
+static bool a_flush_that_was_answered_before_a_loss_tells_of_none(struct sim *s)
+{
+    struct client *anna = client_of(s, ANNA);
+
+    begin(s);
+    open_file(s, ANNA, &anna->handles[0], 0);
+    write_block(s, ANNA, &anna->handles[0], 0);
+    sim_run_until(s, 160);
+    sim_partition(s, MANAGER, 400);
+    fsync_file(s, ANNA, 0, false);
+    sim_run_until(s, 200);
+    outage(s, ST1);
+    write_block(s, ANNA, &anna->handles[0], 0);
+    sim_run_until(s, 700);
+    fsync_now(s, ANNA, 0);
+    return sim_expect(s, "[   10] anna > opens file 0\n"
+                         "[   10] anna > writes block 0 of file 0\n"
+                         "[   10] st1 > has block 0 of file 0\n"
+                         "[  150] anna > reports a size of 1 of file 0\n"
+                         "[  150] meta > operation 7\n"
+                         "[  160] meta > ** cut off for 400 ms\n"
+                         "[  160] anna > begins to sync file 0\n"
+                         "[  190] st1 > has synced file 0\n"
+                         "[  200] st1 > ** power is lost\n"
+                         "[  200] anna > ** connection 2 breaks\n"
+                         "[  200] ben > ** connection 5 breaks\n"
+                         "[  200] cleo > ** connection 8 breaks\n"
+                         "[  300] st1 > start\n"
+                         "[  400] anna > writes block 0 of file 0\n"
+                         "[  400] st1 > has block 0 of file 0\n"
+                         "[  580] anna > has synced file 0: yes\n"
+                         "[  580] meta > operation 8\n"
+                         "[  600] anna > reports a size of 1 of file 0\n"
+                         "[  600] meta > operation 9\n"
+                         "[  700] anna > begins to sync file 0\n"
+                         "[  730] st1 > has synced file 0\n"
+                         "[  730] anna > has synced file 0: yes\n"
+                         "[  730] meta > operation 10\n");
+}
+
 static bool a_directory_is_told_of_the_managers_loss(struct sim *s)
 {
     begin(s);
@@ -359,6 +400,8 @@ int main(int argc, char **argv)
         { "what_comes_behind_a_report_is_reported", what_comes_behind_a_report_is_reported, NULL },
         { "a_loss_that_nobody_is_told_of_is_reported", a_loss_that_nobody_is_told_of_is_reported,
           NULL },
+        { "a_flush_that_was_answered_before_a_loss_tells_of_none",
+          a_flush_that_was_answered_before_a_loss_tells_of_none, NULL },
         { "a_directory_is_told_of_the_managers_loss", a_directory_is_told_of_the_managers_loss,
           NULL },
         { "a_second_loss_is_told_too", a_second_loss_is_told_too, NULL },

@@ -68,18 +68,14 @@ static void settle(struct sim *s, uint32_t node, struct flush *f)
 
     for (uint32_t i = 0; i < f->listed_count; i++) {
         struct unsynced_column c = f->listed[i];
-        uint64_t verifier = f->verifiers[c.column] != 0
-                                ? f->verifiers[c.column]
-                                : world_of(s)->clients[node].verifiers[c.column];
+        enum unsynced_fate fate =
+            unsynced_fate(file->unsynced, c.column, c.verifier, f->verifiers[c.column],
+                          world_of(s)->clients[node].verifiers[c.column]);
 
-        if (c.verifier == VERIFIER_ANY) {
-            news = true;
-            if (unsynced_covered(file->unsynced, c.column, verifier)) {
-                synced[synced_count++] = c;
-            }
-        } else if (unsynced_covered(file->unsynced, c.column, c.verifier)) {
+        news |= c.verifier == VERIFIER_ANY;
+        if (fate == UNSYNCED_SYNCED) {
             synced[synced_count++] = c;
-        } else if (verifier != 0 && verifier != c.verifier) {
+        } else if (fate == UNSYNCED_GONE) {
             gone[gone_count++] = c;
             news |=
                 unsynced_gone(file->unsynced, c.column, c.verifier) || sim_canary(s, "tells_twice");

@@ -162,17 +162,57 @@ static void a_column_is_synced_when_the_answer_covers_it(void **state)
     assert_false(unsynced_synced(u, 0, mark, 7));
     assert_true(unsynced_is(u, 0)); /* What was acknowledged meanwhile is not covered. */
     assert_named(u, 0, 7, 0);
-    assert_false(unsynced_covered(u, 0, 7));
+    assert_int_equal(unsynced_fate(u, 0, 7, 7, 7), UNSYNCED_OPEN);
     assert_false(unsynced_synced(u, 0, unsynced_mark(u, 0), 7));
     assert_false(unsynced_is(u, 0));
-    assert_true(unsynced_covered(u, 0, 7));
+    assert_int_equal(unsynced_fate(u, 0, 7, 7, 7), UNSYNCED_SYNCED);
     assert_named(u, 0, 0, 0);
     assert_false(unsynced_is(u, 1));
     mark = unsynced_mark(u, 1);
     unsynced_forget(u);
     assert_false(unsynced_synced(u, 1, mark, 7));
     assert_true(unsynced_is(u, 0) && unsynced_is(u, 1)); /* Others may have written since. */
-    assert_false(unsynced_covered(u, 0, 7));
+    assert_int_equal(unsynced_fate(u, 0, 7, 7, 7), UNSYNCED_OPEN);
+    unsynced_free(u);
+}
+
+/* The manager answers a flush late: meanwhile the server has lost its power, and more was written. */
+static void a_flush_does_not_judge_what_was_written_since(void **state)
+{
+    struct unsynced *u = unsynced_new(1, true);
+
+    (void)state;
+    assert_false(unsynced_acked(u, 0, 7, false));
+    assert_false(unsynced_synced(u, 0, unsynced_mark(u, 0), 7));
+    assert_false(unsynced_acked(u, 0, 8, false));
+    assert_int_equal(unsynced_fate(u, 0, 8, 7, 8), UNSYNCED_OPEN);
+    assert_int_equal(unsynced_fate(u, 0, 8, 7, 9), UNSYNCED_GONE); /* Lost in its turn. */
+    assert_int_equal(unsynced_fate(u, 0, VERIFIER_ANY, 7, 8), UNSYNCED_OPEN);
+    assert_int_equal(unsynced_fate(u, 0, 6, 7, 8), UNSYNCED_GONE);
+    assert_int_equal(unsynced_fate(u, 0, 6, 0, 0),
+                     UNSYNCED_OPEN); /* Nobody knows what the server has. */
+    unsynced_free(u);
+}
+
+/* And what it had synced before is no loss: not for it, and not for the next one. */
+static void what_was_synced_stays_synced(void **state)
+{
+    struct unsynced *u = unsynced_new(1, true);
+
+    (void)state;
+    assert_false(unsynced_acked(u, 0, 7, false));
+    assert_false(unsynced_synced(u, 0, unsynced_mark(u, 0), 7));
+    assert_false(unsynced_acked(u, 0, 8, false));
+    assert_int_equal(unsynced_fate(u, 0, 7, 7, 8), UNSYNCED_SYNCED);
+    assert_false(unsynced_synced(u, 0, unsynced_mark(u, 0), 8));
+    assert_int_equal(unsynced_fate(u, 0, 7, 8, 8), UNSYNCED_SYNCED);
+    assert_int_equal(unsynced_fate(u, 0, 8, 8, 8), UNSYNCED_SYNCED);
+    assert_int_equal(unsynced_fate(u, 0, VERIFIER_ANY, 8, 8), UNSYNCED_SYNCED);
+    assert_false(unsynced_acked(u, 0, 7, false)); /* An answer of before that was late. */
+    assert_int_equal(unsynced_fate(u, 0, 7, 8, 8), UNSYNCED_GONE);
+    assert_int_equal(unsynced_fate(u, 0, 8, 8, 8), UNSYNCED_SYNCED);
+    assert_false(unsynced_acked(u, 0, 0, false)); /* Whatever it was under. */
+    assert_int_equal(unsynced_fate(u, 0, 8, 8, 8), UNSYNCED_OPEN);
     unsynced_free(u);
 }
 
@@ -515,6 +555,8 @@ int main(void)
         cmocka_unit_test(numbers_end_where_too_many_are_out),
         cmocka_unit_test(numbers_agree_with_a_model),
         cmocka_unit_test(a_column_is_synced_when_the_answer_covers_it),
+        cmocka_unit_test(a_flush_does_not_judge_what_was_written_since),
+        cmocka_unit_test(what_was_synced_stays_synced),
         cmocka_unit_test(a_loss_is_told_once),
         cmocka_unit_test(a_sequential_reader_gets_a_growing_window),
         cmocka_unit_test(readers_by_turns_are_sequential_each),

@@ -209,16 +209,11 @@ void durable_listed_too(struct file_flush *flush, const struct file_flush *repor
     memcpy(flush->listed, reported->listed, reported->listed_count * sizeof(flush->listed[0]));
 }
 
-/* Under which verifier the server has what it has: the answer to this flush, or what it told last
- * when the column needed no sync any more. 0: nobody knows. */
-static uint64_t verifier_now(const struct file_flush *flush, uint32_t column)
+/* What the server of the column, or its group, has told last. 0: nothing. */
+static uint64_t last_verifier(const struct file *file, uint32_t column)
 {
-    const struct file *file = flush->file;
     const struct client_group *group = group_of(file, column);
 
-    if (flush->syncs[column].verifier != 0) {
-        return flush->syncs[column].verifier;
-    }
     return group != NULL ? group_verifier(group)
                          : servers_verifier(file->client, file_server(file, column));
 }
@@ -272,16 +267,15 @@ void durable_compare(struct file_flush *flush)
 
     for (uint32_t i = 0; i < flush->listed_count && i < LISTED_MAX; i++) {
         struct file_listed c = flush->listed[i];
-        uint64_t verifier = verifier_now(flush, c.column);
+        enum unsynced_fate fate =
+            unsynced_fate(file->durable.unsynced, c.column, c.verifier,
+                          flush->syncs[c.column].verifier, last_verifier(file, c.column));
 
-        if (c.verifier == VERIFIER_ANY) {
-            news = true; /* And again, until a sync has covered whatever they were. */
-            if (unsynced_covered(file->durable.unsynced, c.column, verifier)) {
-                synced[synced_count++] = c;
-            }
-        } else if (unsynced_covered(file->durable.unsynced, c.column, c.verifier)) {
+        news |= c.verifier ==
+                VERIFIER_ANY; /* And again, until a sync has covered whatever they were. */
+        if (fate == UNSYNCED_SYNCED) {
             synced[synced_count++] = c;
-        } else if (verifier != 0 && verifier != c.verifier) {
+        } else if (fate == UNSYNCED_GONE) {
             gone[gone_count++] = c;
             news |= unsynced_gone(file->durable.unsynced, c.column, c.verifier);
         }

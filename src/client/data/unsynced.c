@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOLD_KEPT = 4 };
+enum { TOLD_KEPT = 4, COVERED_KEPT = 2 };
 
 struct unsynced
 {
@@ -14,10 +14,11 @@ struct unsynced
     struct column
     {
         bool is;
-        uint64_t verifier;        /* Of what we wrote and is not synced; 0: nothing, or not told. */
-        uint64_t covered;         /* Everything written under it was synced; 0: none. */
-        uint64_t told[TOLD_KEPT]; /* Of bytes whose loss was told, the last first; 0: none. */
-        uint64_t untold;          /* Of bytes that are lost, and nobody was told; 0: none. */
+        uint64_t verifier; /* Of what we wrote and is not synced; 0: nothing, or not told. */
+        uint64_t covered
+            [COVERED_KEPT]; /* Everything written under it was synced, the last first; 0: none. */
+        uint64_t told[TOLD_KEPT];   /* Of bytes whose loss was told, the last first; 0: none. */
+        uint64_t untold;            /* Of bytes that are lost, and nobody was told; 0: none. */
         bool listed, untold_listed; /* A report names `verifier`, `untold`. */
         uint64_t changes;           /* Grows whenever there is more to sync. */
     } columns[];
@@ -52,7 +53,7 @@ void unsynced_forget(struct unsynced *u)
 {
     for (uint32_t i = 0; i < u->width; i++) {
         u->columns[i].is = true;
-        u->columns[i].covered = 0;
+        memset(u->columns[i].covered, 0, sizeof(u->columns[i].covered));
         u->columns[i].changes++;
     }
 }
@@ -63,10 +64,35 @@ static bool is_lost(const struct column *c, uint64_t verifier)
     return c->verifier != 0 && verifier != 0 && c->verifier != verifier;
 }
 
+static bool is_among(const uint64_t *verifiers, unsigned count, uint64_t verifier)
+{
+    for (unsigned i = 0; i < count; i++) {
+        if (verifiers[i] == verifier) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void put_first(uint64_t *verifiers, unsigned count, uint64_t verifier)
+{
+    memmove(verifiers + 1, verifiers, (count - 1) * sizeof(verifiers[0]));
+    verifiers[0] = verifier;
+}
+
 static void note_told(struct column *c, uint64_t verifier)
 {
-    memmove(c->told + 1, c->told, sizeof(c->told) - sizeof(c->told[0]));
-    c->told[0] = verifier;
+    put_first(c->told, TOLD_KEPT, verifier);
+}
+
+/* More was written under it. What was synced under another one stays synced, for the server has left that one behind. */
+static void note_uncovered(struct column *c, uint64_t verifier)
+{
+    for (unsigned i = 0; i < COVERED_KEPT; i++) {
+        if (verifier == 0 || c->covered[i] == verifier) {
+            c->covered[i] = 0;
+        }
+    }
 }
 
 /* What is left, or comes, was acknowledged by the server as it is now. */
@@ -89,7 +115,7 @@ bool unsynced_acked(struct unsynced *u, uint32_t column, uint64_t verifier, bool
     }
     if (!durable) {
         c->is = true;
-        c->covered = 0;
+        note_uncovered(c, verifier);
         c->changes++;
         if (verifier != 0) {
             c->verifier = verifier;
@@ -151,19 +177,32 @@ bool unsynced_gone(struct unsynced *u, uint32_t column, uint64_t verifier)
 {
     struct column *c = column_of(u, column);
 
-    for (unsigned i = 0; i < TOLD_KEPT; i++) {
-        if (c->told[i] == verifier) {
-            return false;
-        }
+    if (is_among(c->told, TOLD_KEPT, verifier)) {
+        return false;
     }
     note_told(c, verifier);
     return true;
 }
 
-bool unsynced_covered(const struct unsynced *u, uint32_t column, uint64_t verifier)
+static bool is_covered(const struct column *c, uint64_t verifier)
 {
+    return verifier != 0 && is_among(c->covered, COVERED_KEPT, verifier);
+}
+
+enum unsynced_fate unsynced_fate(const struct unsynced *u, uint32_t column, uint64_t verifier,
+                                 uint64_t synced, uint64_t last)
+{
+    const struct column *c = &u->columns[column];
+    uint64_t now = synced != 0 ? synced : last;
+
     CHECK(column < u->width);
-    return verifier != 0 && u->columns[column].covered == verifier;
+    if (verifier == VERIFIER_ANY) { /* Whichever they were, also later than this flush. */
+        return !c->is && is_covered(c, now) ? UNSYNCED_SYNCED : UNSYNCED_OPEN;
+    }
+    if (is_covered(c, verifier)) {
+        return UNSYNCED_SYNCED;
+    }
+    return now == 0 || verifier == now || verifier == last ? UNSYNCED_OPEN : UNSYNCED_GONE;
 }
 
 uint64_t unsynced_mark(const struct unsynced *u, uint32_t column)
@@ -183,8 +222,10 @@ bool unsynced_synced(struct unsynced *u, uint32_t column, uint64_t mark, uint64_
     if (mark == c->changes) {
         c->is = false;
         c->listed = false;
-        c->covered = verifier;
         c->verifier = 0;
+        if (!is_covered(c, verifier)) {
+            put_first(c->covered, COVERED_KEPT, verifier);
+        }
     }
     return lost;
 }

@@ -55,8 +55,18 @@ bool unsynced_is_unlisted(const struct unsynced *u);
  * another one. True, once for each verifier: nobody has been told yet. */
 bool unsynced_gone(struct unsynced *u, uint32_t column, uint64_t verifier);
 
-/* Has everything that anybody wrote under `verifier` been synced by us? */
-bool unsynced_covered(const struct unsynced *u, uint32_t column, uint64_t verifier);
+/* What has become of bytes that the manager's record names. */
+enum unsynced_fate {
+    UNSYNCED_OPEN,   /* This flush cannot tell; the record keeps them. */
+    UNSYNCED_SYNCED, /* They are on the server's disk. */
+    UNSYNCED_GONE    /* They may be lost; unsynced_gone() says whether that is news. */
+};
+
+/* Of those that were acknowledged under `verifier` (VERIFIER_ANY: under several), when a flush ends. `synced`: under which
+ * verifier the flush was answered, 0: the column needed no SYNC; `last`: which the server has told last, 0: none. The answer may
+ * be older than the record, so what was written under the last one is not lost because it is another one. */
+enum unsynced_fate unsynced_fate(const struct unsynced *u, uint32_t column, uint64_t verifier,
+                                 uint64_t synced, uint64_t last);
 
 /* A SYNC is sent: what is acknowledged from here on it need not cover. The mark goes into
  * unsynced_synced(). */
