@@ -26,11 +26,15 @@ nothing_to_delete() {
 mkdir "$near/one"
 policy "$near/one" replicas=1 stripe_width=1
 cat >"$work/copy.py" <<'PY'
-import os, sys
+import os, sys, time
 source, target = (os.open(path, flags) for path, flags in ((sys.argv[1], os.O_RDONLY), (sys.argv[2], os.O_WRONLY)))
-while os.copy_file_range(source, target, 1 << 20):
-    pass
-os.close(target)
+begun = time.monotonic()
+try:
+    while os.copy_file_range(source, target, 1 << 20):
+        pass
+    os.close(target)
+finally:
+    print(f"took {int((time.monotonic() - begun) * 1000)}", file=sys.stderr)
 PY
 head -c 300000 /dev/urandom >"$near/one/source"
 python3 - "$far/one" <<'PY'
@@ -42,13 +46,12 @@ lost=0
 for i in {0..7}; do
     : >"$work/lose"
     code=0
-    begun=$(now_ms)
     timeout 20 python3 "$work/copy.py" "$far/one/source" "$far/one/copy$i" 2>"$work/copier" || code=$?
-    took=$(($(now_ms) - begun))
+    took=$(sed -n 's/^took //p' "$work/copier") # Of the calls alone: a busy machine is slow to start a program.
     if [ -s "$work/lose" ]; then
         lost=$((lost + 1))
         grep -q 'Errno 5]' "$work/copier" || fail "nobody said where copy $i lies, and who copied was told: $code, $(cat "$work/copier")"
-        [ "$took" -lt 4000 ] || fail "who copied waited for $took ms"
+        [ "${took:-20000}" -lt 4000 ] || fail "who copied waited for $took ms"
         # What is written now would be where nobody finds it.
         ! printf word 2>"$work/writer" | dd of="$far/one/copy$i" conv=notrunc oflag=sync status=none 2>>"$work/writer" || fail "written although nobody knows where to"
     else

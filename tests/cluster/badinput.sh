@@ -7,6 +7,8 @@ set -euo pipefail
 
 bin=$(cd "$1" && pwd)/bin
 work=$(mktemp -d /tmp/morsel-badinput-XXXXXX)
+# shellcheck source=tests/lib/ours.sh
+. "$(dirname "$0")/../lib/ours.sh"
 pids=()
 bad=0
 checks=0
@@ -16,8 +18,8 @@ cleanup() {
     local pid
     umount -l "$work/busy" 2>/dev/null || true
     umount -l "$work/full" 2>/dev/null || true
+    kill_ours TERM "${pids[@]}"
     for pid in "${pids[@]}"; do
-        kill "$pid" 2>/dev/null || true
         wait "$pid" 2>/dev/null || true
     done
     chmod -R u+rwX "$work"

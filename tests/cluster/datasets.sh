@@ -101,7 +101,7 @@ for name in "${frozen[@]}"; do kill -STOP "${pid_of[$name]}"; done
 dd if="$mnt/set/size7654321" of="$work/read" bs=1M count=1 status=none &
 reader=$!
 # Later the manager misses the frozen ones, and has others copy what they have.
-wait_for 15 "$others of the next morsels came while the first one is waited for" has_read "$mnt" "$others"
+within 15 has_read "$mnt" "$others" || fail "$others of the next morsels did not come while the first one was waited for"
 for name in "${frozen[@]}"; do kill -CONT "${pid_of[$name]}"; done
 wait "$reader" || fail "who waited for a frozen benefactor failed"
 cmp "$work/read" <(head -c 1M "$work/copy") || fail "the first MiB is not what was written"

@@ -4,6 +4,7 @@
 set -euo pipefail
 # shellcheck source=tests/lib/cluster.sh
 . "$(dirname "$0")/../lib/cluster.sh"
+own_mounts "$@"
 cluster_begin durable "$1"
 
 # The machines of both I/O daemons lose their power, and come back.

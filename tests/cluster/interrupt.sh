@@ -31,8 +31,9 @@ all_wait() {
     for pid in "$@"; do waits "$pid" || return 1; done
 }
 
-# interrupted PID FILE: its system call ends soon, while the servers still do not answer; it says so in FILE.
+# interrupted PID FILE: its system call, of which it says in FILE that it begins, ends soon, while the servers still do not answer; it says so there.
 interrupted() {
+    wait_for 60 "the call of $1 begins" grep -q begins "$2"
     wait_for 60 "$1 waits for the servers" all_wait "$1"
     kill -INT "$1"
     wait_for 60 "a process that was interrupted goes on" grep -q interrupted "$2"
@@ -105,6 +106,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler) # The shell has it igno
 fd = os.open(sys.argv[1], os.O_RDWR)
 os.pwrite(fd, b"B" * 4096, 1 << 20)
 try:
+    print("begins", flush=True)
     if sys.argv[2] == "fsync":
         os.fsync(fd)
     elif sys.argv[2] == "truncate":
@@ -151,6 +153,7 @@ import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
 fd = os.open(sys.argv[1], os.O_RDWR | os.O_APPEND) # Each read of such a handle is a request.
 try:
+    print("begins", flush=True)
     assert os.pread(fd, 65536, 0) == b"A" * 65536
 except (KeyboardInterrupt, InterruptedError):
     print("interrupted", flush=True)

@@ -212,7 +212,7 @@ wait_for 60 "a lock on the mount that was stopped" "$bin/locks" --try "$a/sixth"
 note "a stopped mount lost its locks, and was told"
 
 "$bin/locks" --rate "$a/seventh"
-kill -KILL "${children[@]}" 2>/dev/null || true
+kill_ours KILL "${children[@]}"
 wait "${children[@]}" 2>/dev/null || true
 children=()
 cluster_end

@@ -1,9 +1,9 @@
 #!/bin/bash
 # Mounting as people do: mount(8) with its defaults, fstab, remount; in a mount namespace of our own, where mount(8) finds its helper.
 set -euo pipefail
-[ -n "${MOUNTING_ALONE:-}" ] || MOUNTING_ALONE=yes exec unshare --mount --propagation private "$0" "$@"
 # shellcheck source=tests/lib/cluster.sh
 . "$(dirname "$0")/../lib/cluster.sh"
+own_mounts "$@"
 cluster_begin mounting "$1"
 start_cluster 2
 

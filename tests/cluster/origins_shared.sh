@@ -126,7 +126,7 @@ other=$!
 behind() {
     sed -nE "s|^GET /tail bytes=([0-9]+)-([0-9]+) -> 206|\1|p" "$work/requests" | awk -v from=$(((kept_mib + 31) << 20)) '$1 >= from { found = 1 } END { exit !found }'
 }
-wait_for 14 "the other one fetches what comes behind the stretch" behind # Later it waits no longer for the first one.
+within 14 behind || fail "the other one does not fetch what comes behind the stretch" # Later it waits no longer for the first one.
 rm "$work/www/.hold"
 wait "$reader" || fail "who was held up did not read it"
 wait "$other" || fail "who came later did not read it"

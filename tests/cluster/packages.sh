@@ -7,6 +7,8 @@
 set -euo pipefail
 # shellcheck source=tests/lib/skip.sh
 . "$(dirname "$0")/../lib/skip.sh"
+# shellcheck source=tests/lib/ours.sh
+. "$(dirname "$0")/../lib/ours.sh"
 
 source_dir=$1
 build=$2/packages
@@ -39,8 +41,8 @@ had_user=$(getent passwd morselfs || true)
 cleanup() {
     local pid
     umount -l "$work/mount" 2>/dev/null || true
+    kill_ours TERM "${pids[@]}"
     for pid in "${pids[@]}"; do
-        kill "$pid" 2>/dev/null || true
         wait "$pid" 2>/dev/null || true
     done
     dpkg --purge morselfs-dev morselfs-client morselfs-benefactor morselfs-server >/dev/null 2>&1 || true

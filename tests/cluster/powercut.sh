@@ -7,6 +7,7 @@
 set -euo pipefail
 # shellcheck source=tests/lib/cluster.sh
 . "$(dirname "$0")/../lib/cluster.sh"
+own_mounts "$@"
 cluster_begin powercut "$1"
 [ "$(id -u)" = 0 ] || skip "needs root for loop devices"
 unshare -m true 2>/dev/null || skip "needs mount namespaces"
@@ -93,7 +94,7 @@ for ((round = 1; round <= rounds; round++)); do
     cat "$work/ackload" | tail -n 1
     umount -l "$mnt"
     crash mount-a
-    umount "$work/disk" || fail "the disk is still in use"
+    unmount "$work/disk"
     loop_mounts=()
     note "power cut $round"
 done

@@ -7,6 +7,7 @@ set -euo pipefail
 . "$(dirname "$0")/../lib/cluster.sh"
 # shellcheck source=tests/lib/replicas.sh
 . "$(dirname "$0")/../lib/replicas.sh"
+own_mounts "$@"
 cluster_begin recover_force "$1"
 
 own_disk iod1 256M

@@ -49,7 +49,7 @@ crash iod2
 seen_alone 2
 begun=$(now_ms)
 start_iod 2
-wait_for 180 "server 2 is brought up to date beside a writer who is faster" groups_are_well
+within 180 groups_are_well || fail "server 2 is not brought up to date beside a writer who is faster"
 took=$(($(now_ms) - begun))
 kill -0 "$writer" 2>/dev/null || fail "the writer has ended"
 read -r wrote longest <"$work/wrote"

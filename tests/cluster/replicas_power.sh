@@ -6,6 +6,7 @@ set -euo pipefail
 . "$(dirname "$0")/../lib/cluster.sh"
 # shellcheck source=tests/lib/replicas.sh
 . "$(dirname "$0")/../lib/replicas.sh"
+own_mounts "$@"
 cluster_begin replicas_power "$1"
 
 own_disk iod1 256M

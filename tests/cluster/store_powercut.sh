@@ -4,6 +4,9 @@
 set -euo pipefail
 # shellcheck source=tests/lib/skip.sh
 . "$(dirname "$0")/../lib/skip.sh"
+# shellcheck source=tests/lib/ours.sh
+. "$(dirname "$0")/../lib/ours.sh"
+own_mounts "$@"
 program=$1
 rounds=${2:-20}
 seed=${3:-1}

@@ -4,6 +4,7 @@
 set -euo pipefail
 # shellcheck source=tests/lib/cluster.sh
 . "$(dirname "$0")/../lib/cluster.sh"
+own_mounts "$@"
 cluster_begin verifier "$1"
 
 # The verifier that the manager was told by server 1.

@@ -160,7 +160,8 @@ look_at_copies() {
         looks=$((looks + 1))
         jq -c "$few" "$work/looked" >>"$work/fewer"
         jq -r "$opening" "$work/looked" | sed "s/^/$looks /" >>"$work/opening"
-        echo "$looks" >"$work/looks"
+        echo "$looks" >"$work/looks.new"
+        mv "$work/looks.new" "$work/looks" # Whole, whoever reads it just then.
     done
 }
 

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { EXIT_SKIPPED = 77, CASE_SECONDS_MAX = 120 };
+enum { EXIT_SKIPPED = 77, CASE_SECONDS_MAX = 300 };
 
 static const struct suite_group *const groups[] = {
     &open_group,   &data_group,  &sparse_group,  &map_group,  &directory_group,

@@ -93,7 +93,7 @@ static void one_history(struct cloud *c, uint64_t seed, uint32_t room, bool owne
             come(c, d, false);
         }
     }
-    pass(c, 4 * AFTER_MS + REPAIR_FETCH_MS);
+    pass(c, 4 * AFTER_MS + 3 * REPAIR_FETCH_MS);
     all_is_well(c, false);
     pass(c, (REPAIR_KEEP_TIMES + 2) * (uint64_t)AFTER_MS);
     all_is_well(c, true);
