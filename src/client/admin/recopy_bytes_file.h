@@ -33,11 +33,11 @@ struct recopy
     uint64_t size;
     recopy_go_on go_on;
     void *data;
-    uint64_t
-        watch; /* The copy is as the file was, but for what was changed since that watch began; 0: it is not, */
-    uint64_t
-        known; /* and for what lies behind this offset: there the file had ended when it was read. Bytes may have been written
-                         * there before the watch began, of whom nobody had heard yet how long the file is with them. */
+    /* The copy is as the file was, but for what was changed since that watch began; 0: it is not. */
+    uint64_t watch;
+    /* And but for what lies behind this offset, where the file had ended when it was read. Bytes may have been written there before
+     * the watch began, of whom nobody had heard yet how long the file is with them. */
+    uint64_t known;
     uint64_t changed; /* So many bytes were copied again, the last time. */
     bool anew;        /* And that was all of it, for nobody knew what was changed. */
     bool ended;       /* The file ended before the size that it had. */
@@ -45,8 +45,7 @@ struct recopy
     uint64_t paused_ms; /* Others hold still for us since then (recopy_now_ms()); 0: they do not. */
     uint64_t copied;    /* Meanwhile. */
     uint64_t *paused_bytes;
-    bool
-        written; /* Somebody wrote meanwhile: the copy came to nothing, or has to be made once more. */
+    bool written; /* Somebody wrote: the copy came to nothing, or has to be made once more. */
     struct errmsg *why;
 };
 

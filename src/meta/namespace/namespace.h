@@ -46,7 +46,7 @@ struct ns_hooks
 
 enum {
     NS_LOG_KEPT = 65536,       /* Newest operations that stay in the log; see reply_cache.h. */
-    NS_CACHE_INODES = 16384,   /* Decoded inodes in memory, about 440 bytes each */
+    NS_CACHE_INODES = 16384,   /* Decoded inodes in memory, about 690 bytes each */
     NS_START_GAP = 1 << 17,    /* More inodes than are made between two syncs of the store. */
     NS_DIRECTORY_BYTES = 4096, /* st_size of a directory */
     NS_GARBAGE_PAGE_MAX = 1000
