@@ -54,6 +54,9 @@ static void on_recall_flushed(struct file_flush *flush, int status)
     struct recall_work *work = CONTAINER_OF(flush, struct recall_work, flush);
     bool no_memory = status == MORSEL_NOMEM && !client_is_ending(work->client);
 
+    if (status == 0) {
+        file_note_lease_flushed(flush->file);
+    }
     feed(work, (struct lease_holder_event){ .type = HOLDER_FLUSHED, .no_memory = no_memory });
 }
 

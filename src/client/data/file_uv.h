@@ -305,6 +305,12 @@ bool file_is_dirty(const struct file *file);
  * is no loss with a lease that was ours once. */
 void file_note_landed(struct file *file);
 
+/* All that was written under a lease that goes back is with the servers and the manager. What is dirty was written since, through. */
+static inline void file_note_lease_flushed(struct file *file)
+{
+    file->shape.write_back = false;
+}
+
 /* A bounded call to a server, which changes the file, has ended. Where nobody knows whether it was
  * carried out, or still will be, then until its bound has passed no lease on the file goes back, no
  * size lock is let go, and the file stays open for the manager, which must not give others a lease. */
