@@ -1,14 +1,14 @@
 """A relay between a mount in a network namespace and servers outside, which damages, loses or delays what it carries.
 
     relay.py NETWORK PORT... --ready FILE [--at ADDRESS] [--to ADDRESS] [--damage FILE] [--lose FILE] [--lose-size FILE] [--lose-layout FILE]
-             [--lose-exchange FILE] [--lose-rename FILE] [--break-flush FILE] [--delay FILE]
+             [--lose-exchange FILE] [--lose-rename FILE] [--lose-create FILE] [--break-flush FILE] [--delay FILE]
 
 In the namespace NETWORK (a path below /run/netns) it listens on 127.0.0.1:PORT for each PORT, and carries everything from and to the same
 address outside; with --at it listens there, and with --to it carries to there. While the file of --damage exists, one bit in the payload of each frame from the server is turned; the file gets a byte for
 each of them. While the file of --lose exists, the answer to a change of data is lost: the file gets a byte, nothing more is carried to the mount
 on that connection, and when the file has gone, or is empty again, the connection breaks. While the file of --lose-size exists, the answer to a
 question for the attributes of a file is lost: the file gets a byte, and when it has gone, or is empty again, the connection breaks. Likewise
-with --lose-layout the answer to who wants a file to lie elsewhere, with --lose-exchange to who wants two files to exchange their bytes, and with --lose-rename to who renames.
+with --lose-layout the answer to who wants a file to lie elsewhere, with --lose-exchange to who wants two files to exchange their bytes, with --lose-rename to who renames, and with --lose-create to who makes a name.
 While the file of --break-flush exists, the connection breaks behind the first answer to the report of a file that a mount makes when it was asked for
 a lease: the file gets a byte. While the file of --delay exists, a change of data waits on its way to the
 server, and with it all behind it on its connection: the file gets a byte, and when it has gone they go on. It writes to the file of --ready
@@ -19,6 +19,7 @@ import argparse, ctypes, os, selectors, socket, struct, threading, time
 HEADER = 40  # src/common/rpc/frame.h
 CHANGES = (17, 18, 19, 25, 26)  # src/common/rpc/messages.h: WRITE, TRUNCATE, PUNCH, ALLOCATE, COPY
 GETATTR = 66
+CREATE = 68
 RENAME = 70
 RECALL = 83
 REPORT = 76
@@ -119,6 +120,7 @@ def main():
     options.add_argument("--lose-layout")
     options.add_argument("--lose-exchange")
     options.add_argument("--lose-rename")
+    options.add_argument("--lose-create")
     options.add_argument("--break-flush")
     options.add_argument("--delay")
     options = options.parse_args()
@@ -126,7 +128,7 @@ def main():
     here = os.open("/proc/self/ns/net", os.O_RDONLY)
     there = os.open(options.network, os.O_RDONLY)
     up = {"delay": options.delay}
-    kinds = ((GETATTR, options.lose_size), (SET_LAYOUT, options.lose_layout), (EXCHANGE, options.lose_exchange), (RENAME, options.lose_rename))
+    kinds = ((GETATTR, options.lose_size), (SET_LAYOUT, options.lose_layout), (EXCHANGE, options.lose_exchange), (RENAME, options.lose_rename), (CREATE, options.lose_create))
     down = {"spoil": options.damage, "lose": options.lose, "lose_kind": kinds, "break_flush": options.break_flush}
     listeners = selectors.DefaultSelector()
     assert libc.setns(there, 0) == 0

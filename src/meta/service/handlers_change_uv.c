@@ -45,6 +45,19 @@ static int decide_layout(struct request *r)
     return 0;
 }
 
+/* An answer that is given again may come when what was made is gone. Nobody can be told of that any more, and MORSEL_STALE would have the
+ * kernel of who asked try once more, and make it a second time. */
+static int find_made(struct request *r, struct inode *inode)
+{
+    int rv = ns_inode(r->meta->ns, r->outcome.target, inode, &r->err);
+
+    if (rv == MORSEL_STALE && r->known) {
+        errmsg_set(&r->err, "it was made, and has been removed since");
+        rv = MORSEL_UNSURE;
+    }
+    return rv;
+}
+
 /* Nobody knows a new file yet: its maker may have all of it. */
 static int answer_made(struct request *r, inode_id parent)
 {
@@ -54,7 +67,7 @@ static int answer_made(struct request *r, inode_id parent)
     Morsel__Changed changed;
     enum lease_mode wanted;
     bool with_parent;
-    int rv = ns_inode(r->meta->ns, r->outcome.target, &inode, &r->err);
+    int rv = find_made(r, &inode);
 
     if (rv != 0) {
         return rv;
@@ -92,8 +105,12 @@ int record_make(struct request *r)
 int reply_make(struct request *r)
 {
     const Morsel__CreateRequest *m = r->message;
-    int rv;
+    struct inode inode;
+    int rv = find_made(r, &inode);
 
+    if (rv != 0) {
+        return rv;
+    }
     /* The file is open from now on, also when the first answer was lost. */
     if ((m->open || m->orphan) &&
         (rv = meta_note_open(r->meta, r->rpc, r->outcome.target, true)) != 0) {
